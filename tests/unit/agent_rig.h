@@ -52,7 +52,7 @@ static int rig_unlink(const char *path, const struct stat *st, int flag, struct 
 }
 
 /* We are the subreaper: when the agent is dead, what it left is our child. */
-static void rig_stop(void)
+static void rig_kill(void)
 {
     (void)kill(rig.agent, SIGKILL);
     for (;;) {
@@ -66,6 +66,11 @@ static void rig_stop(void)
         if (waitpid(-1, NULL, 0) < 0)
             break;
     }
+}
+
+static void rig_stop(void)
+{
+    rig_kill();
     (void)nftw(rig.dir, rig_unlink, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -91,22 +96,13 @@ static int rig_high(int fd)
     return high;
 }
 
-static inline void rig_start(void)
+/* An agent in the folder that there is. */
+static inline void rig_start_agent(void)
 {
     const char *path = built_program("CAY_AGENT", "src/agent/cay-agent");
     struct launch_report f = {0};
     int fds[4], status[2];
 
-    if (!path)
-        SKIP_WITHOUT_PROGRAM("CAY_AGENT does not name the agent");
-    snprintf(rig.dir, sizeof(rig.dir), "%s/cay-test-agent-XXXXXX", dir_parent(true));
-    CHECK(mkdtemp(rig.dir));
-    snprintf(rig.ctl, sizeof(rig.ctl), "%s/ctl", rig.dir);
-    snprintf(rig.exec, sizeof(rig.exec), "%s/exec", rig.dir);
-    snprintf(rig.files, sizeof(rig.files), "%s/files", rig.dir);
-    CHECK_INT(mkdir(rig.files, 0755), 0);
-    CHECK_INT(chmod(rig.dir, 0755), 0);
-    CHECK_INT(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     CHECK_INT(pipe2(status, O_CLOEXEC), 0);
     fds[0] = rig_high(unix_listen(rig.ctl, 64));
     fds[1] = rig_high(unix_listen(rig.exec, 64));
@@ -116,12 +112,37 @@ static inline void rig_start(void)
     CHECK(rig.agent >= 0);
     if (rig.agent == 0)
         rig_exec_agent(path, fds);
-    atexit(rig_stop);
     for (int i = 0; i < 4; i++)
         (void)close(fds[i]);
     if (read_some(status[0], &f, sizeof(f)) != sizeof(f) || f.error)
         TAP_FAIL("the agent failed: %s: %s", f.step, strerror(f.error));
     (void)close(status[0]);
+}
+
+static inline void rig_start(void)
+{
+    if (!built_program("CAY_AGENT", "src/agent/cay-agent"))
+        SKIP_WITHOUT_PROGRAM("CAY_AGENT does not name the agent");
+    snprintf(rig.dir, sizeof(rig.dir), "%s/cay-test-agent-XXXXXX", dir_parent(true));
+    CHECK(mkdtemp(rig.dir));
+    snprintf(rig.ctl, sizeof(rig.ctl), "%s/ctl", rig.dir);
+    snprintf(rig.exec, sizeof(rig.exec), "%s/exec", rig.dir);
+    snprintf(rig.files, sizeof(rig.files), "%s/files", rig.dir);
+    CHECK_INT(mkdir(rig.files, 0755), 0);
+    CHECK_INT(chmod(rig.dir, 0755), 0);
+    CHECK_INT(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    atexit(rig_stop);
+    rig_start_agent();
+}
+
+/* Another agent, with what the one before has left in the folder of logs: as after a stop and a
+ * start. */
+static inline void rig_start_again(void)
+{
+    rig_kill();
+    (void)unlink(rig.ctl);
+    (void)unlink(rig.exec);
+    rig_start_agent();
 }
 
 /* A path in the test's own folder; a few can be in use at a time. */

@@ -795,6 +795,79 @@ TEST(the_oldest_are_forgotten)
                  "exec_not_found");
 }
 
+static void check_ended(const char *id, const char *out, const char *err, unsigned code)
+{
+    struct seen s = see_again(id, 0);
+
+    CHECK_STR(s.out.data, out);
+    CHECK_STR(s.err.data, err);
+    CHECK_INT(s.end.exit.code, code);
+    CHECK_INT(s.lost, 0);
+}
+
+TEST(what_has_ended_is_known_to_the_next_agent_of_a_sandbox)
+{
+    rig_start();
+    expect_ok(ctl(CALL_KEEP, ""));
+    CHECK(!has_file("board", ".kept"));
+    (void)collect(start_kept("ex_a", EXEC_COLLECT, "echo out; echo err >&2; echo more; exit 3"));
+    (void)collect(start_kept("ex_none", EXEC_COLLECT, "exit 4"));
+    expect_ok(ctl(CALL_KEEP, ""));
+    CHECK(!has_file("board", ".new"));
+    for (int i = 0; i < 2; i++) {
+        rig_start_again();
+        check_ended("ex_a", "out\nmore\n", "err\n", 3);
+        check_ended("ex_none", "", "", 4);
+        expect_ok(ctl(CALL_KEEP, ""));
+    }
+    (void)collect(start_kept("ex_a", EXEC_COLLECT, "echo newer")); /* of one id the newer */
+    expect_ok(ctl(CALL_KEEP, ""));
+    rig_start_again();
+    check_ended("ex_a", "newer\n", "", 0);
+}
+
+/* As after a crash of the host, or by an agent that the box had taken over. */
+TEST(a_file_of_ends_that_is_damaged_costs_its_rest_only)
+{
+    char path[160], other[160];
+    auto_free char *whole = NULL;
+    struct stat st;
+    size_t len;
+
+    rig_start();
+    (void)collect(start_kept("ex_a", EXEC_COLLECT, "echo first"));
+    (void)collect(start_kept("ex_b", EXEC_COLLECT, "echo second"));
+    expect_ok(ctl(CALL_KEEP, ""));
+    snprintf(path, sizeof(path), "%s/board.kept", rig.dir);
+    snprintf(other, sizeof(other), "%s/other", rig.dir);
+    CHECK_INT(stat(path, &st), 0);
+    len = (size_t)st.st_size;
+    whole = xcalloc(len + 1, 1);
+    CHECK_INT(read_file_at(-1, path, whole, len + 1) >= 0, 1);
+    CHECK_INT(truncate(path, st.st_size - 3), 0);
+    rig_start_again();
+    check_ended("ex_a", "first\n", "", 0);
+    expect_error(ctl(CALL_AGAIN, "sUUu", "ex_b", (uint64_t)0, (uint64_t)1, 0u), ERR_NOT_FOUND,
+                 "exec_not_found");
+    for (size_t at = 0; at < len; at += 7) { /* each length and number becomes very large once */
+        int fd = open(path, O_WRONLY | O_TRUNC | O_CREAT | O_CLOEXEC, 0600);
+
+        CHECK_INT(write_all(fd, whole, len), 0);
+        CHECK_INT(pwrite(fd, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, (off_t)at), 8);
+        (void)close(fd);
+        rig_start_again();
+        (void)collect(start_kept("ex_c", EXEC_COLLECT, "echo third"));
+        check_ended("ex_c", "third\n", "", 0);
+    }
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(symlink(other, path), 0);
+    rig_start_again();
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(mkfifo(path, 0600), 0);
+    rig_start_again();
+    CHECK_STR(run_shell("echo served").out.data, "served\n");
+}
+
 TEST(what_runs_and_what_has_ended_are_listed)
 {
     unsigned running = 0, ended = 0, type;
