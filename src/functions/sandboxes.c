@@ -454,7 +454,7 @@ const struct function sandbox_functions[] = {
                      " image_cap_exceeded image_not_installed no_default_command "
                      "sandbox_limit machine_full " ERRORS_NET " path_traversal conflict "
                      "patch_failed name_taken " ERRORS_JOIN " " ERRORS_MOUNT " " ERRORS_PORT " "
-                     "launcher_lost template_not_found template_not_ready build_failed cancelled"},
+                     "launcher_lost template_not_found template_not_ready build_failed"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
      .reach = REACH_ITSELF, .help = "Lists sandboxes, the newest first",
      .gives = &sandbox_list_shape},
