@@ -199,8 +199,9 @@ static int read_volume(struct engine *e, const json_t *o, struct sandbox_spec *s
     return add_mount(spec, &m, err);
 }
 
-/* What is in it counts as the sandbox's memory: a size past that would be a lie. */
-static int read_tmpfs(const json_t *o, struct sandbox_spec *spec, struct err *err)
+/* What is in it counts as the sandbox's memory: a size past that would be a lie. That of a clone
+ * becomes smaller when the memory of the other sandbox was lowered. */
+static int read_tmpfs(const json_t *o, bool is_clone, struct sandbox_spec *spec, struct err *err)
 {
     const json_t *size = json_object_get(o, "sizeMb");
     auto_free char *path = NULL;
@@ -213,6 +214,8 @@ static int read_tmpfs(const json_t *o, struct sandbox_spec *spec, struct err *er
     if (mount_check_path(text(o, "mountPath"), &path, err) < 0)
         return -1;
     m.path = path;
+    if (is_clone && m.size_mb > spec->limits.memory_mb)
+        m.size_mb = spec->limits.memory_mb;
     if (m.size_mb > spec->limits.memory_mb)
         return err_set(err, ERR_INVALID,
                        "a tmpfs of %u MB is larger than the sandbox's memory of %u MB, which it is "
@@ -226,7 +229,7 @@ int mounts_read(struct engine *e, const struct sandbox_request *req, struct sand
 {
     pins->n = 0;
     for (size_t i = 0; i < json_array_size(req->tmpfs); i++)
-        if (read_tmpfs(json_array_get(req->tmpfs, i), spec, err) < 0)
+        if (read_tmpfs(json_array_get(req->tmpfs, i), req->granted, spec, err) < 0)
             return err_wrap(err, "tmpfs[%zu]", i);
     for (size_t i = 0; i < json_array_size(req->volumes); i++)
         if (read_volume(e, json_array_get(req->volumes, i), spec, pins, err) < 0)

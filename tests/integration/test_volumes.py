@@ -232,6 +232,17 @@ def test_a_tmpfs_is_part_of_the_memory(shared):
         api.remove(id)
 
 
+def test_the_tmpfs_of_a_clone_is_part_of_the_memory_that_is_left(shared):
+    with shared.api() as api:
+        id = api.create(memory=96, tmpfs=[{"mountPath": "/t", "sizeMb": 80}])["id"]
+        api.call("PATCH", f"/sandboxes/{id}", {"memory": 64}).ok()
+        made = api.post(f"/sandboxes/{id}/clone", {}).ok()
+        assert [m["sizeMb"] for m in made["config"]["mounts"]] == [64], made
+        assert api.sh(made["id"], "df -m /t | awk 'NR==2 {print $2}'") == "64\n"
+        api.remove(made["id"])
+        api.remove(id)
+
+
 def test_files_may_be_as_long_as_the_volume(volume):
     """Also where the sandbox's own disk is smaller."""
     api, make = volume
