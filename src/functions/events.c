@@ -153,7 +153,7 @@ static int subscribe(struct call *call, struct err *err)
     }
 #define SANDBOX_FIELD                                                                              \
     {                                                                                              \
-        "sandboxId", FIELD_STRING, .optional = true, .min = 1, .max = 128,                         \
+        "sandboxId", FIELD_STRING, .optional = true, .min = 1, .max = 1024,                        \
                                    .help = "of this sandbox, which may be gone; a name is one "    \
                                            "that is there"                                         \
     }
@@ -179,7 +179,7 @@ static const struct field history_fields[] = {
 static const struct field publish_fields[] = {
     {"topic", FIELD_STRING, .min = 1, .max = TOPIC_MAX, .pattern = TOPIC_REGEX,
      .example = "\"deploy.done\"", .help = "what happened"},
-    {"sandboxId", FIELD_STRING, .min = 1, .max = 128, .example = EXAMPLE_SANDBOX_ID,
+    {"sandboxId", FIELD_STRING, .min = 1, .max = 1024, .example = EXAMPLE_SANDBOX_ID,
      .help = "to which sandbox; it need not be there"},
     {"data", FIELD_OBJECT, .preset = "{}", .example = "{\"version\": \"1.2\"}",
      .help = "what there is to say about it"},

@@ -26,7 +26,7 @@ static bool read_port(const char *s, size_t len, uint16_t *ret)
 /* Host names have no underscore and no case. */
 static bool read_word(const char *s, size_t len, char *ret)
 {
-    if (len < 1 || len >= PROXY_WORD_SIZE)
+    if (len < 1 || len > PROXY_WORD_MAX)
         return false;
     for (size_t i = 0; i < len; i++) {
         ret[i] = (char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + 32 : s[i]);
@@ -35,7 +35,7 @@ static bool read_word(const char *s, size_t len, char *ret)
     }
     ret[len] = '\0';
     if (str_starts(ret, "sbx-")) {
-        char id[PROXY_WORD_SIZE];
+        char id[PROXY_WORD_MAX + 1];
 
         (void)snprintf(id, sizeof(id), "sbx_%s", ret + 4);
         if (id_valid(id, "sbx"))
@@ -74,11 +74,12 @@ static enum proxy_found by_path(const char *path, const char *below, struct prox
     port = word + strcspn(word, "/");
     if (*port != '/')
         return PROXY_NONE;
+    if (port - word > PROXY_WORD_MAX)
+        return PROXY_NONE;
     text = query_decode(word, (size_t)(port - word), false);
     port++;
     end = port + strcspn(port, "/");
-    if (!text || !*text || strlen(text) >= sizeof(ret->word) ||
-        !read_port(port, (size_t)(end - port), &ret->port))
+    if (!text || !*text || !read_port(port, (size_t)(end - port), &ret->port))
         return PROXY_NONE;
     memcpy(ret->word, text, strlen(text) + 1);
     ret->path = *end ? end : "/";

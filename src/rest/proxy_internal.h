@@ -27,11 +27,12 @@ struct rest;
 
 /* ---- proxy_address.c ---- */
 
-#define PROXY_WORD_SIZE 256
+/* Of the percent-encoded word in a path, as of every sandboxId in one (route.c). */
+#define PROXY_WORD_MAX 1024
 
 struct proxy_address {
-    bool by_host;               /* its own host name, and so its own origin; else below the API */
-    char word[PROXY_WORD_SIZE]; /* an id or a name */
+    bool by_host; /* its own host name, and so its own origin; else below the API */
+    char word[PROXY_WORD_MAX + 1]; /* an id, a name or a selector */
     uint16_t port;
     const char *path;  /* what is asked for there: raw, starts with / */
     size_t prefix_len; /* of the request's path that comes before it; 0 by host */
@@ -67,12 +68,12 @@ bool proxy_is_foreign(const char *method, const char *host, const char *origin, 
 struct proxy_rules {
     uint16_t port;
     bool by_host;
-    char prefix[3 * PROXY_WORD_SIZE + 64]; /* "/sandbox/proxy/web/8080"; "" by host */
-    char own[320];                /* the origin that the client knows: "http://host:port" */
-    char cors[PROXIED_CORS_SIZE]; /* value for Access-Control-Allow-Origin; "" = none */
-    bool cors_listed;             /* it is the one origin, and not * */
-    char cookie[3 * PROXY_WORD_SIZE +
-                256]; /* value of a Set-Cookie of ours that keeps a signature; "" = none */
+    char prefix[PROXY_WORD_MAX + 256]; /* "/sandbox/proxy/web/8080"; "" by host */
+    char own[320];                     /* the origin that the client knows: "http://host:port" */
+    char cors[PROXIED_CORS_SIZE];      /* value for Access-Control-Allow-Origin; "" = none */
+    bool cors_listed;                  /* it is the one origin, and not * */
+    char cookie[PROXY_WORD_MAX +
+                512]; /* value of a Set-Cookie of ours that keeps a signature; "" = none */
     bool is_upgrade;  /* the client asks for another protocol, and may */
     bool is_head, http10;
     char token_id[ID_SIZE]; /* of the token that it came with, which ends it; "" = none */

@@ -212,6 +212,15 @@ def test_an_entry_of_the_metadata_selects_one_of_those_that_share_a_name(api, ma
     assert other in api.get("/sandboxes/other@k=1").failed(409, "name_ambiguous", "2 sandboxes")["error"]
 
 
+def test_a_selector_is_as_long_as_its_parts_can_be(api, make):
+    name, key, value = "n" * 255, "k" * 256, "v" * 256
+    id = make(name=name, metadata={key: value})["id"]
+    word = f"{name}@{key}={value}"
+    assert api.get(f"/sandboxes/{word}").ok()["id"] == id
+    # tests/unit/test_proxy.c has the addresses of ports.
+    assert {e["sandboxId"] for e in api.get(f"/events/history?sandboxId={word}").ok()["events"]} == {id}
+
+
 def test_what_looks_like_an_id_is_never_a_name(api, make):
     one = make()["id"]
     other = make(name=one)["id"]

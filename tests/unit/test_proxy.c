@@ -16,7 +16,7 @@
 static const char *address(const char *host, const char *path, const char *below)
 {
     const char *rest = below ? path + strlen(path) - strlen(below) : NULL;
-    static char text[512];
+    static char text[2 * PROXY_WORD_MAX];
     struct proxy_address a;
     enum proxy_found found = proxy_address("localhost", host, path, rest, &a);
 
@@ -58,12 +58,28 @@ TEST(a_port_is_found_below_the_api)
 {
     CHECK_STR(address("localhost", "/s/proxy/web/80/a/b", "/proxy/web/80/a/b"), "web 80 /a/b 15");
     CHECK_STR(address("localhost", "/s/proxy/a%20b/80/", "/proxy/a%20b/80/"), "a b 80 / 17");
+    CHECK_STR(address("localhost", "/s/proxy/a@k%3Dv/80/", "/proxy/a@k%3Dv/80/"), "a@k=v 80 / 19");
     CHECK_STR(address("localhost", "/s/proxy/web/80", "/proxy/web/80"), "bare web 80 / 15");
     CHECK_STR(address("localhost", "/s/proxy/web/x/", "/proxy/web/x/"), "none");
     CHECK_STR(address("localhost", "/s/proxy//80/", "/proxy//80/"), "none");
     CHECK_STR(address("localhost", "/s/proxy/web", "/proxy/web"), "none");
     CHECK_STR(address("localhost", "/s/proxy/%00/80/", "/proxy/%00/80/"), "none");
     CHECK_STR(address(NULL, "/s/sandboxes", "/sandboxes"), "none");
+}
+
+TEST(a_word_in_a_path_is_as_long_as_in_other_routes)
+{
+    char word[PROXY_WORD_MAX + 2], path[sizeof(word) + 16], want[sizeof(word) + 16];
+
+    memset(word, 'w', sizeof(word));
+    word[PROXY_WORD_MAX] = '\0';
+    (void)snprintf(path, sizeof(path), "/proxy/%s/80/", word);
+    (void)snprintf(want, sizeof(want), "%s 80 / %zu", word, strlen(path) - 1);
+    CHECK_STR(address(NULL, path, path), want);
+    word[PROXY_WORD_MAX] = 'w';
+    word[PROXY_WORD_MAX + 1] = '\0';
+    (void)snprintf(path, sizeof(path), "/proxy/%s/80/", word);
+    CHECK_STR(address(NULL, path, path), "none");
 }
 
 /* ---- who may ask ---- */
