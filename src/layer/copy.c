@@ -355,13 +355,15 @@ static int copy_folder(struct folder_copy *c, int dirfd, struct err *err)
 }
 
 /* A program in the sandbox can make paths that no layer has. They must not keep the rest of its
- * disk from being copied. */
-static void leave_out(struct folder_copy *c)
+ * disk from being copied. There can be any number of them: the caller is asked as with each that is
+ * copied. */
+static int leave_out(struct folder_copy *c, struct err *err)
 {
     struct layer *l = c->layer;
 
     if (l->left_out++ == 0)
         (void)printable(c->path, l->left_out_first);
+    return l->goes_on ? l->goes_on(l->arg, err) : 0;
 }
 
 static int copy_child(struct folder_copy *c, int dirfd, const char *name, struct err *err)
@@ -376,7 +378,7 @@ static int copy_child(struct folder_copy *c, int dirfd, const char *name, struct
     if (fits)
         r = copy_entry(c, dirfd, name, err);
     else if (c->upper)
-        leave_out(c);
+        r = leave_out(c, err);
     else
         r = layer_bad(err, c->path, "is longer than 4096 bytes, or nested deeper than 256 folders");
     c->depth--;

@@ -1490,6 +1490,50 @@ TEST(a_path_that_no_layer_has_is_left_out_and_told)
         CHECK_INT(remove_tree(AT_FDCWD, in_base(made[i])), 0);
 }
 
+static int goes_on_until(void *n, struct err *err)
+{
+    return (*(unsigned *)n)-- > 0 ? 0 : err_code(err, ERR_CONFLICT, "cancelled", "no more");
+}
+
+TEST(a_copy_that_is_cancelled_ends_among_paths_that_are_left_out)
+{
+    unsigned left = LAYER_MAX_DEPTH + 40;
+    struct err err = {0};
+    struct layer l;
+    int source, fd;
+
+    set_up();
+    CHECK_INT(mkdir(in_base("deep"), 0755), 0);
+    CHECK_INT(chown(in_base("deep"), IDS, IDS), 0);
+    source = open_dir(in_base("deep"));
+    fd = fcntl(source, F_DUPFD_CLOEXEC, 0);
+    for (unsigned i = 0; i < LAYER_MAX_DEPTH; i++) {
+        int above = fd;
+
+        CHECK_INT(mkdirat(above, "d", 0755), 0);
+        CHECK_INT(fchownat(above, "d", IDS, IDS, 0), 0);
+        fd = openat(above, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        (void)close(above);
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "%u", i);
+        CHECK_INT(mkdirat(fd, name, 0755), 0);
+    }
+    (void)close(fd);
+    CHECK_INT(mkdir(in_base("k"), 0755), 0);
+    layer_init(&l, open_dir(in_base("k")));
+    l.goes_on = goes_on_until;
+    l.arg = &left;
+    CHECK_INT(copy_upper(source, IDS, &l, NULL, &err), -1);
+    CHECK_STR(err.code, "cancelled");
+    CHECK(l.left_out > 0 && l.left_out < 100);
+    (void)close(source);
+    CHECK_INT(remove_tree(AT_FDCWD, in_base("deep")), 0);
+    CHECK_INT(remove_tree(AT_FDCWD, in_base("k")), 0);
+}
+
 /* The folder "x" with a file that has those attributes, copied. */
 static void digest_with(const char *to, const char *a, size_t a_len, const char *b,
                         char ret[DIGEST_HEX])
