@@ -11,6 +11,7 @@
 #include "functions/audited.h"
 #include "functions/callers.h"
 #include "http/server.h"
+#include "model/sandbox.h"
 #include "rest/proxy_internal.h"
 #include "rest/rest.h"
 #include "rest/rest_internal.h"
@@ -119,6 +120,22 @@ static int unproved(const struct asked *a, struct err *err)
                    a->address.word, a->address.port);
 }
 
+static int foreign(struct err *err)
+{
+    return err_code(err, ERR_FORBIDDEN, "origin_not_allowed",
+                    "a page of another origin asks for a sandbox by its name, or for a port that "
+                    "is not exposed; use its id and expose the port");
+}
+
+/* A selector would tell which values the metadata has, so only callers of the API may use one. */
+static bool is_guess(const struct asked *a)
+{
+    auto_selector struct sandbox_selector selector = {0};
+
+    return !a->known && (a->asker.token || a->asker.foreign) &&
+           sandbox_selector_parse(a->address.word, &selector);
+}
+
 /* A cookie is sent by the browser whoever makes it ask, so it proves nothing for others' pages. Who
  * has proved nothing is not told which names there are, and of which ids. */
 static int find(struct asked *a, struct err *err)
@@ -126,6 +143,8 @@ static int find(struct asked *a, struct err *err)
     const char *const signatures[2] = {a->by_query[0] ? a->by_query : NULL,
                                        a->by_cookie[0] && !a->asker.foreign ? a->by_cookie : NULL};
 
+    if (is_guess(a))
+        return a->asker.token ? unproved(a, err) : foreign(err);
     if (proxied_find(a->rest->engine, a->known ? &a->caller : NULL, a->address.word,
                      a->address.port, signatures, &a->to, err) < 0)
         return a->to.by_name && !a->known && a->asker.token ? unproved(a, err) : -1;
@@ -251,9 +270,7 @@ static int check_access(const struct asked *a, struct err *err)
     case PROXY_OPEN:
         return 0;
     case PROXY_FOREIGN:
-        return err_code(err, ERR_FORBIDDEN, "origin_not_allowed",
-                        "a page of another origin asks for a sandbox by its name, or for a port "
-                        "that is not exposed; use its id and expose the port");
+        return foreign(err);
     case PROXY_UNPROVED:
         break;
     }
@@ -279,8 +296,11 @@ static void set_rules(struct asked *a)
     r->http10 = http_req_is_http10(a->req);
 }
 
+/* A header that depends on the sandbox would say that the name is one. */
 static void refuse_access(struct asked *a, const struct err *err)
 {
+    if (a->to.by_name && !a->rules.cors_listed)
+        a->rules.cors[0] = '\0';
     (void)snprintf(a->caller.from, sizeof(a->caller.from), "%s", a->from->address);
     a->caller.face = "proxy";
     audited_refusal(a->rest->services, &a->caller, "proxy::request", err);

@@ -147,7 +147,32 @@ def test_pages_of_other_origins_cannot_use_a_name(shared, api, make):
         assert served.ask("/x", host=host, headers=headers).status == 403, headers
     preflight = served.ask("/x", method="OPTIONS", host=host,
                            headers={"Origin": "http://evil.test", "Access-Control-Request-Method": "PUT"})
-    assert preflight.status == 403
+    assert preflight.status == 403 and preflight.getheader("Access-Control-Allow-Origin") is None
+    api.call("PATCH", f"/sandboxes/{served.id}", {"metadata": {"k": "right"}}).ok()
+    for value, status in (("right", 200), ("wrong", 404)):
+        path = f"/sandbox/proxy/guessable@k={value}/{PORT}/x"
+        assert served.ask(path, host="localhost").status == status
+        assert served.ask(path, host="localhost", headers={"Origin": "http://evil.test"}).status == 403
+
+
+def test_a_refusal_does_not_tell_which_names_and_metadata_there_are(guarded):
+    """A29: neither by its status nor by a header, whatever origin the client claims."""
+    api, id = guarded.api, guarded.id
+    api.call("PATCH", f"/sandboxes/{id}", {"metadata": {"secret": "right"}}).ok()
+    proved = guarded.ask(f"/sandbox/proxy/guarded@secret=right/{PORT}/x", host="localhost", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert proved.status == 200
+
+    def said(word, **headers):
+        answer = guarded.ask(f"/sandbox/proxy/{word}/{PORT}/x", host="localhost", headers=headers)
+        return answer.status, sorted(name for name, _ in answer.getheaders()), answer.data.replace(word.encode(), b"")
+
+    for cors in ("*", "https://app.test"):
+        guarded.config(cors=cors)
+        for headers in ({}, {"Origin": "https://other.test"}, {"Origin": "https://app.test"}):
+            got = said("guarded@secret=right", **headers)
+            assert got[0] == 401 and got == said("guarded@secret=wrong", **headers), (cors, headers)
+            if headers.get("Origin") != cors:  # a page that the sandbox's owner has named may know it
+                assert said("guarded", **headers) == said("nobody", **headers), (cors, headers)
 
 
 def test_a_page_of_a_sandbox_cannot_call_the_api(shared, api, make):
