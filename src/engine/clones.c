@@ -47,7 +47,7 @@ static void warn(struct extras *x, json_t *text)
     (void)json_array_append_new(x->warnings, text);
 }
 
-/* refused: why it gets no more than tmpfs; NULL = it gets all. */
+/* refused: why the clone gets tmpfs only, for warnings; NULL = it gets all mounts. */
 static void take_mounts(const json_t *mounts, const char *refused, struct extras *x)
 {
     struct mount_spec m;

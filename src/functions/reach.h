@@ -55,7 +55,7 @@ bool caller_reaches(const struct caller *caller, struct engine *e, const char *s
 bool call_reaches(const struct call *call, const char *sandbox_id);
 
 /* The keys of metadata that decide which tokens reach a sandbox: an object, whose keys a restricted
- * caller must not change; NULL when the caller is not restricted. The caller's to free. */
+ * caller must not change; NULL when the caller is not restricted. Free it. */
 json_t *reach_locked_keys(const struct call *call);
 
 /* Is there anything that it could call this for, by what the row says alone? */

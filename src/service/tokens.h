@@ -43,9 +43,8 @@ int tokens_find(struct tokens *t, const char *text, struct token *ret, struct er
 /* Is it still one, that has not expired? */
 bool tokens_live(struct tokens *t, const char *id);
 size_t tokens_count(struct tokens *t);
-/* The keys in the labels of all tokens that are listed: an object with a member per key, the
- * caller's.
- */
+/* The keys in the labels of all tokens that are listed: an object with a member per key, which the
+ * caller frees. */
 json_t *tokens_label_keys(struct tokens *t);
 
 /* what: its scopes, and what it is for; its id is given. Token of the API with its text in `token`:
