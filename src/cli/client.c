@@ -35,7 +35,7 @@ bool api_no_daemon(void)
 
 void api_open_target(struct api *api, const char *target)
 {
-    api_init(api, target, api_token(), &last);
+    api_init(api, target, api_token(), CLIENT_NAME, &last);
 }
 
 int api_open(struct api *api, const struct args *args, struct err *err)

@@ -7,6 +7,8 @@ struct args;
 /* The CLI is a client of the REST API as the SDKs are, through the client of libcay. */
 
 int api_open(struct api *api, const struct args *args, struct err *err);
+/* What the command line is called in requests (http_client_name()). */
+#define CLIENT_NAME "cay/" CAY_VERSION
 void api_open_target(struct api *api, const char *target);
 
 /* Of the last answer that was an error: its stable word ("" = none). */

@@ -120,6 +120,7 @@ static int add_lasting(struct args *args, bool own, json_t *body, struct err *er
     json_t *entrypoint;
 
     set_whole(body, args, "timeout");
+    json_put_text(body, "onTimeout", args_text(args, "on-timeout"));
     if (args_has(args, "idle-timeout")) /* in whole seconds, and none of less is for ever */
         (void)json_object_set_new(
             body, "idleTimeout",

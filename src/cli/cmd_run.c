@@ -96,6 +96,7 @@ static int create(struct job *job, struct err *err)
     if (command_s <= 0)
         command_s = COMMAND_S;
     (void)json_object_set_new(body, "timeout", json_integer((json_int_t)command_s + MORE_S));
+    json_put_text(body, "onTimeout", args_has(job->args, "keep") ? NULL : "remove");
     if (create_sandbox(&job->api, job->args, body, &sandbox, &pulled, err) < 0) {
         if (pull_signal())
             interrupted = pull_signal();
@@ -289,6 +290,8 @@ static int refuse(const struct args *args)
         return ui_usage(args, "--json and --tty exclude each other");
     if (args_has(args, "idle-timeout") && !args_has(args, "detach"))
         return ui_usage(args, "--idle-timeout is for a sandbox that stays: add -d");
+    if (args_has(args, "on-timeout") && !args_has(args, "detach"))
+        return ui_usage(args, "--on-timeout is for a sandbox that stays: add -d");
     if (args_has(args, "rm") && args_has(args, "keep"))
         return ui_usage(args, "--rm and --keep exclude each other");
     return STATUS_OK;

@@ -190,11 +190,12 @@ int cmd_snapshot_restore(struct args *args)
     return ui_made(args, sandbox);
 }
 
-/* As a create does: one that can be used in place of the id. */
-static int put_name(const struct args *args, json_t *body, struct err *err)
+/* As a create does: a name that can be used in place of the id. */
+static int put_request(const struct args *args, json_t *body, struct err *err)
 {
     const char *name = args_text(args, "name");
 
+    json_put_text(body, "onTimeout", args_text(args, "on-timeout"));
     if (!name)
         return 0;
     if (name_check(name, err) < 0)
@@ -211,7 +212,7 @@ int cmd_snapshot_clone(struct args *args)
     json_t *body = json_object(), *sandbox = NULL;
     struct err err = {0};
 
-    if (put_name(args, body, &err) < 0) {
+    if (put_request(args, body, &err) < 0) {
         json_decref(body);
         return ui_usage(args, "%s", err.text);
     }
@@ -224,6 +225,27 @@ int cmd_snapshot_clone(struct args *args)
     return ui_made(args, sandbox);
 }
 
+/* Most warnings are the same for all. */
+static void warn_once(const json_t *sandboxes)
+{
+    json_t *seen = json_object(), *sandbox, *text;
+    size_t i, k;
+
+    json_array_foreach(sandboxes, i, sandbox)
+    {
+        json_array_foreach(json_object_get(sandbox, "warnings"), k, text)
+        {
+            const char *warning = json_string_value(text);
+
+            if (!warning || json_object_get(seen, warning))
+                continue;
+            ui_warn("%s", warning);
+            (void)json_object_set_new(seen, warning, json_true());
+        }
+    }
+    json_decref(seen);
+}
+
 int cmd_fork(struct args *args)
 {
     auto_api struct api api = {0};
@@ -233,7 +255,7 @@ int cmd_fork(struct args *args)
     size_t i;
 
     body = json_pack("{s:I}", "count", (json_int_t)args_number(args, "count", 1));
-    if (put_name(args, body, &err) < 0) {
+    if (put_request(args, body, &err) < 0) {
         json_decref(body);
         return ui_usage(args, "%s", err.text);
     }
@@ -243,7 +265,7 @@ int cmd_fork(struct args *args)
     }
     if (api_call(&api, "POST", body, &answer, &err, "/sandboxes/%s/fork", id) < 0)
         return ui_fail(&err);
-    ui_warnings(json_array_get(json_object_get(answer, "sandboxes"), 0)); /* the same of all */
+    warn_once(json_object_get(answer, "sandboxes"));
     if (args_has(args, "json"))
         ui_json(json_object_get(answer, "sandboxes"));
     else

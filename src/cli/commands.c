@@ -108,6 +108,12 @@
             .choices = "always missing never"                                                      \
     }
 
+#define ON_TIMEOUT_FLAG                                                                            \
+    {                                                                                              \
+        "on-timeout", 0, FLAG_TEXT, "WHAT",                                                        \
+            "stop it when its time is over (the default), or remove it", .choices = "stop remove"  \
+    }
+
 #define TTY_FLAGS                                                                                  \
     {"tty", 't', FLAG_BOOL, NULL, "run on a terminal of its own"},                                 \
         {"interactive", 'i', FLAG_BOOL, NULL, "pass standard input on"}, RAW_FLAG
@@ -122,6 +128,7 @@ static const struct flag run_flags[] = {
      "allows"},
     {"idle-timeout", 0, FLAG_TIME, "TIME",
      "with -d: stop it when nothing was done with it for so long: 10m; 0 for never, the default"},
+    ON_TIMEOUT_FLAG,
     {"detach", 'd', FLAG_BOOL, NULL, "leave it running and print the sandbox's id"},
     {"rm", 0, FLAG_BOOL, NULL, "remove the sandbox at the end; so it is without -d and --keep"},
     {"keep", 0, FLAG_BOOL, NULL, "do not remove the sandbox at the end"},
@@ -138,6 +145,7 @@ static const struct flag create_flags[] = {
      "1h), or 0 for no end where it allows that"},
     {"idle-timeout", 0, FLAG_TIME, "TIME",
      "stop it when nothing was done with it for so long: 10m; 0 for never, the default"},
+    ON_TIMEOUT_FLAG,
     {"metadata", 0, FLAG_LIST, "K=V", "note kept with the sandbox"},
     JSON_FLAG,
     QUIET_FLAG,
@@ -281,6 +289,7 @@ static const struct flag snapshot_ls_flags[] = {
 
 static const struct flag snapshot_clone_flags[] = {
     {"name", 0, FLAG_TEXT, "NAME", "of the new sandbox"},
+    ON_TIMEOUT_FLAG,
     JSON_FLAG,
     QUIET_FLAG,
     {0},
@@ -289,6 +298,7 @@ static const struct flag snapshot_clone_flags[] = {
 static const struct flag fork_flags[] = {
     {"count", 'n', FLAG_COUNT, "NUMBER", "how many; 1 unless given"},
     {"name", 0, FLAG_TEXT, "NAME", "of the new sandbox; several are NAME-1, NAME-2 and so on"},
+    ON_TIMEOUT_FLAG,
     JSON_FLAG,
     {0},
 };
@@ -744,7 +754,8 @@ const struct command commands[] = {
      "\n"
      "With -d the command becomes the sandbox's entrypoint: the id is printed, `cay logs` shows "
      "its\n"
-     "output, and the sandbox stays, also after the command, until `cay rm` or its --timeout.\n"
+     "output, and the sandbox stays, also after the command, until `cay rm`. At the end of its\n"
+     "--timeout it is stopped, as `cay create` says.\n"
      "\n"
      "When no daemon is running and none was named, one is started for this command alone; images\n"
      "that it pulls are gone with it.\n"
@@ -761,13 +772,18 @@ const struct command commands[] = {
      run_flags, 0, 1, true, "image", cmd_run},
     {"create", NULL, "[flags] [IMAGE [ENTRYPOINT [ARGUMENT...]]]",
      "make a sandbox and print its id",
-     "The sandbox lives until it is removed or its --timeout is over. With an ENTRYPOINT that\n"
+     "The sandbox runs until it is removed or its --timeout is over. Then it is stopped, with the\n"
+     "reason \"expired\", and `cay start` brings it back with its files, for a week "
+     "(CAY_STOPPED_TTL)\n"
+     "or until its room or its name is needed. With --on-timeout remove it is removed at once.\n"
+     "\n"
+     "With an ENTRYPOINT that\n"
      "program runs in it from the start, and `cay logs` shows its output. An image that is not "
      "here is\n"
      "pulled first.\n"
      "\n"
      "NAME is of letters, digits, '-', '_' and '.', and no other sandbox has it. It can be used\n"
-     "wherever an id can.\n"
+     "wherever an id can. An expired sandbox of that name is removed, and a warning says so.\n"
      "\n"
      "With --copy and --patch it has those files before anything runs in it. What cannot be put "
      "there is\n"

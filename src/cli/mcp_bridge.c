@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/client.h"
 #include "cli/command.h"
 #include "http/client.h"
 
@@ -204,6 +205,7 @@ static struct http_client *open_client(const struct bridge *b, int stop, int sil
 {
     struct http_client *c = http_client_new(b->target, b->token);
 
+    http_client_name(c, CLIENT_NAME);
     http_client_accept(c, "application/json, text/event-stream");
     http_client_want(c, "mcp-session-id");
     http_client_bound(c, stop, silence_ms);

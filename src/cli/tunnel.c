@@ -24,7 +24,8 @@ int tunnel_dial(const char *target, const char *id, uint16_t port, int *ret,
     struct api api = {0};
     int r;
 
-    api_init(&api, target, api_token(), &failure); /* not the process's: here are many at once */
+    api_init(&api, target, api_token(), CLIENT_NAME,
+             &failure); /* not the process's: here are many at once */
     r = api_dial(&api, id, port, ret, err);
     (void)snprintf(ret_code, TUNNEL_CODE_SIZE, "%s", failure.code);
     api_close(&api);

@@ -116,7 +116,7 @@ static const struct variable {
     {"CAY_MAX_PIDS", NULL, TYPE_U32, AT(max_pids), PIDS_MIN, PIDS_MAX, "4096",
      "processes and threads that a caller may ask for"},
     {"CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES", TYPE_U32, AT(max_sandboxes), 1, 20000, "50",
-     "how many sandboxes there may be"},
+     "how many sandboxes there may be that are not stopped"},
     {"CAY_MAX_SNAPSHOTS", NULL, TYPE_U32, AT(max_snapshots), 0, 100000, "1000",
      "how many snapshots there may be"},
     {"CAY_MAX_TEMPLATES", NULL, TYPE_U32, AT(max_templates), 0, 100000, "1000",
@@ -156,6 +156,12 @@ static const struct variable {
      "MB of the host's disk that sandboxes do not get; 0 = a fiftieth, from 64 to 1024"},
     {"CAY_STOPPED_TTL", NULL, TYPE_U32, AT(stopped_ttl), 0, TIMEOUT_S_MAX, "604800",
      "seconds that a stopped sandbox is kept before it expires; 0 = for ever"},
+    {"CAY_MAX_STOPPED", NULL, TYPE_U32, AT(max_stopped), 1, 20000, "200",
+     "how many sandboxes may be stopped beside CAY_MAX_SANDBOXES; beyond it the one that expired "
+     "first is removed"},
+    {"CAY_STOPPED_DISK", NULL, TYPE_U32, AT(stopped_disk), 0, 100, "25",
+     "percent of the host's disk that stopped sandboxes may take before the one that expired first "
+     "is removed; 0 = none that expired is kept, 100 = any"},
     {"CAY_STOP_TIMEOUT", NULL, TYPE_U32, AT(stop_timeout), 1, DRAIN_S_MAX, "2",
      "seconds that an entrypoint has to end after its stop signal, where a stop says no time"},
     {"CAY_TTL_SWEEP", "III_TTL_SWEEP", TYPE_SWEEP, AT(sweep), 1, 3600, "30",

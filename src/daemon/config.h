@@ -65,7 +65,8 @@ struct daemon_config {
     uint32_t max_image_mb, image_budget_mb;                            /* of the second 0 = any */
     uint32_t default_timeout, default_memory, default_cpu_millis, default_pids, default_disk;
     uint32_t max_timeout, max_memory, max_cpu_millis, max_pids; /* what a caller may ask for */
-    uint32_t max_sandboxes, max_snapshots, max_templates, stopped_ttl, sweep, max_command, prepared;
+    uint32_t max_sandboxes, max_snapshots, max_templates, max_stopped, stopped_disk, stopped_ttl,
+        sweep, max_command, prepared;
     uint32_t stop_timeout; /* seconds */
     uint32_t pool_size, max_networks, max_volumes, default_volume_mb, volume_delete,
         launcher_timeout;

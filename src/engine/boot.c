@@ -164,6 +164,7 @@ int sandbox_move_stopped(struct engine *e, struct sandbox *sb, const char *reaso
         return -1;
     pthread_mutex_lock(&sb->lock);
     sb->life_ms = life_ms;
+    sb->stopped_ms = now_ms();
     pthread_mutex_unlock(&sb->lock);
     sandbox_stopped_life(e, sb);
     return 0;

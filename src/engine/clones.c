@@ -163,6 +163,7 @@ static int create_like(struct engine *e, const struct origin *o, const struct cl
         .template_build = spec->template_build,
         .name = wanted->name,
         .unique = wanted->unique,
+        .maker = wanted->maker,
         .timeout_s = given(spec->timeout_s),
         .idle_s = given(spec->idle_s),
         .idle_removes = spec->idle_removes,
@@ -189,8 +190,10 @@ static int create_like(struct engine *e, const struct origin *o, const struct cl
     r = engine_create(e, &req, watch, ret, err);
     if (r == 0)
         tell_cloned(e, *ret, o->from);
-    if (r == 0 && json_array_size(x.warnings) > 0)
+    if (r == 0 && json_array_size(x.warnings) > 0) {
+        (void)json_array_extend(x.warnings, json_object_get(*ret, "warnings"));
         (void)json_object_set(*ret, "warnings", x.warnings);
+    }
     extras_done(&x);
     return r;
 }

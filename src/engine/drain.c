@@ -68,14 +68,14 @@ static void go_to(struct sandbox *sb, enum drain_step from, enum drain_step to)
     pthread_mutex_unlock(&sb->lock);
 }
 
-static bool is_idle(struct sandbox *sb)
+static enum drain_why why_of(struct sandbox *sb)
 {
-    bool idle;
+    enum drain_why why;
 
     pthread_mutex_lock(&sb->lock);
-    idle = sb->drain.idle;
+    why = sb->drain.why;
     pthread_mutex_unlock(&sb->lock);
-    return idle;
+    return why;
 }
 
 static bool refuses(enum drain_step step)
@@ -113,7 +113,7 @@ void drain_idle(struct engine *e, struct sandbox *sb)
     pthread_mutex_lock(&sb->lock);
     if (sb->drain.step == DRAIN_NOT) { /* its place in the list is under another lock */
         sb->drain.step = DRAIN_IDLE;
-        sb->drain.idle = true;
+        sb->drain.why = DRAIN_IS_IDLE;
         sb->drain.until_ms = sb->drain.until_ns = 0;
         sb->drain.grace_ms = e->config.waits.main;
         sb->drain.grace_until_ns = 0;
@@ -122,13 +122,45 @@ void drain_idle(struct engine *e, struct sandbox *sb)
     list_add(e, sb);
 }
 
+bool drain_expired(struct engine *e, struct sandbox *sb)
+{
+    struct drain *d = &sb->drain;
+    bool begins;
+
+    pthread_mutex_lock(&sb->lock);
+    begins = d->step < DRAIN_MAIN;
+    if (begins && d->step != DRAIN_COMMANDS) { /* of which a caller had asked for the stop */
+        d->why = DRAIN_EXPIRED;
+        d->until_ms = d->until_ns = 0;
+        d->grace_ms = e->config.waits.main;
+        d->grace_until_ns = 0;
+    }
+    if (begins)
+        d->step = DRAIN_MAIN;
+    pthread_mutex_unlock(&sb->lock);
+    list_add(e, sb);
+    return begins;
+}
+
+bool drain_was_renewed(struct sandbox *sb)
+{
+    const struct drain *d = &sb->drain;
+    bool asked, yes;
+
+    pthread_mutex_lock(&sb->lock);
+    asked = sb->spec.entrypoint && d->grace_until_ns > 0;
+    yes = refuses(d->step) && d->why == DRAIN_EXPIRED && !asked && sb->deadline_ns > mono_ns();
+    pthread_mutex_unlock(&sb->lock);
+    return yes && drain_clear(sb);
+}
+
 /* ---- in its row ---- */
 
 json_t *drain_json(const struct sandbox *sb)
 {
     const struct drain *d = &sb->drain;
 
-    if (!drain_refuses(sb) || d->idle)
+    if (!drain_refuses(sb) || d->why != DRAIN_REQUESTED)
         return NULL;
     return json_pack("{s:b, s:I, s:I}", "commands", d->step == DRAIN_COMMANDS, "until",
                      (json_int_t)d->until_ms, "grace", (json_int_t)d->grace_ms);
@@ -138,7 +170,7 @@ static void set(struct sandbox *sb, bool commands, int64_t until_ms, uint32_t gr
 {
     pthread_mutex_lock(&sb->lock);
     sb->drain.step = commands ? DRAIN_COMMANDS : DRAIN_MAIN;
-    sb->drain.idle = false;
+    sb->drain.why = DRAIN_REQUESTED;
     sb->drain.until_ms = until_ms;
     sb->drain.until_ns = until_ms ? mono_ns() + (until_ms - now_ms()) * 1000000ll : INT64_MAX;
     sb->drain.grace_ms = grace_ms;
@@ -196,7 +228,7 @@ static bool has_commands(struct engine *e, struct sandbox *sb)
 static void not_idle(struct engine *e, struct sandbox *sb)
 {
     pthread_mutex_lock(&sb->lock);
-    if (sb->drain.idle)
+    if (sb->drain.why == DRAIN_IS_IDLE)
         sb->drain.step = DRAIN_NOT;
     pthread_mutex_unlock(&sb->lock);
     idle_begin(e, sb);
@@ -245,7 +277,11 @@ static void await_main(struct engine *e, struct sandbox *sb)
  * process cannot be asked to go on. */
 static void stop(struct engine *e, struct sandbox *sb)
 {
-    bool idle = is_idle(sb);
+    static const char *const reasons[] = {[DRAIN_REQUESTED] = "requested",
+                                          [DRAIN_IS_IDLE] = "idle",
+                                          [DRAIN_EXPIRED] = REASON_EXPIRED};
+    enum drain_why why = why_of(sb);
+    bool idle = why == DRAIN_IS_IDLE;
     struct err err = {0};
     int r;
 
@@ -254,7 +290,7 @@ static void stop(struct engine *e, struct sandbox *sb)
         return;
     }
     r = idle && sb->spec.idle_removes ? sandbox_remove(e, sb, REMOVED_BY_IDLENESS, &err)
-                                      : sandbox_stop(e, sb, idle ? "idle" : "requested", &err);
+                                      : sandbox_stop(e, sb, reasons[why], &err);
     if (r == 0)
         return;
     if (err.kind != ERR_NOT_FOUND && err.kind != ERR_UNAVAILABLE && err.kind != ERR_CONFLICT)
@@ -266,7 +302,7 @@ static void stop(struct engine *e, struct sandbox *sb)
 static bool take_step(struct engine *e, struct sandbox *sb)
 {
     if (sandbox_is_paused(sb)) {
-        if (is_idle(sb)) {
+        if (why_of(sb) == DRAIN_IS_IDLE) {
             not_idle(e, sb);
             return false;
         }

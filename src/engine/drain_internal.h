@@ -19,11 +19,17 @@ struct sandbox;
  *  3. The entrypoint is asked to end, and has a time for that.
  *  4. It is stopped, or, if it is idle and was made so, removed.
  *
+ * A sandbox whose time is over begins with step 3.
+ *
  * That it is being drained is in its row, so that the next daemon goes on with it. */
 
 struct drain {
     enum drain_step { DRAIN_NOT, DRAIN_IDLE, DRAIN_COMMANDS, DRAIN_MAIN, DRAIN_STOP } step;
-    bool idle;        /* that is why; it is in no row */
+    enum drain_why {
+        DRAIN_REQUESTED,
+        DRAIN_IS_IDLE, /* these two are in no row */
+        DRAIN_EXPIRED,
+    } why;
     int64_t until_ms; /* of step 2; 0 = no time */
     int64_t until_ns;
     uint32_t grace_ms; /* of step 3 */
@@ -42,6 +48,11 @@ void drains_stop(struct engine *e);
 
 /* One that seems idle: the thread looks. */
 void drain_idle(struct engine *e, struct sandbox *sb);
+/* One whose time is over. False when it is about to stop already. */
+bool drain_expired(struct engine *e, struct sandbox *sb);
+/* In its turn: has it got more time since it began to stop because its time was over? Then it runs
+ * on, unless its entrypoint was asked to end. */
+bool drain_was_renewed(struct sandbox *sb);
 /* In its turn: it runs on, and takes commands. True = it did not before; the row is the caller's.
  */
 bool drain_clear(struct sandbox *sb);

@@ -50,6 +50,7 @@ struct engine_config {
     struct sandbox_limits default_limits; /* 512 MB, 1 core, 1024 pids, 4096 MB */
     struct sandbox_ceilings ceilings;     /* 4096 MB, 4 cores, 4096 pids, a day */
     uint32_t max_sandboxes;               /* 50 */
+    uint32_t max_stopped;                 /* 200; 0 = any */
     uint32_t max_snapshots;               /* 1000 */
     uint32_t max_volumes;                 /* 1000 */
     uint32_t max_networks;                /* 256 */
@@ -61,14 +62,15 @@ struct engine_config {
     const char *allowed_images;  /* "*"; these four as policy.h says */
     const char *custom_images, *image_caps;
     bool image_strict;
-    bool auto_install;            /* a create may pull */
-    enum pull_policy pull_policy; /* of creates that name none */
-    uint64_t image_budget;        /* bytes that images may take after a pull; 0 = any */
-    const char *workspace;        /* /workspace */
-    uint32_t max_command_s;       /* 300; 0 = any */
-    uint32_t stopped_ttl_s;       /* 7 days: how long a stopped one is kept; 0 = for ever */
-    uint32_t sweep_s;             /* 30: how often expired sandboxes are looked for */
-    uint32_t prepared;            /* 4: how many prepared ids are kept ready */
+    bool auto_install;             /* a create may pull */
+    enum pull_policy pull_policy;  /* of creates that name none */
+    uint64_t image_budget;         /* bytes that images may take after a pull; 0 = any */
+    const char *workspace;         /* /workspace */
+    uint32_t max_command_s;        /* 300; 0 = any */
+    uint32_t stopped_ttl_s;        /* 7 days: how long a stopped one is kept; 0 = for ever */
+    uint32_t stopped_disk_percent; /* 25: of the host's disk, for stopped ones; 100 = any */
+    uint32_t sweep_s;              /* 30: how often expired sandboxes are looked for */
+    uint32_t prepared;             /* 4: how many prepared ids are kept ready */
     uint32_t pool_size;        /* 2: boxes of each profile that are up before they are asked for */
     const char *pool_profiles; /* IMAGE,MEMORY,CPU,NETWORK;… or NULL */
     uint32_t disk_overcommit;  /* 100: disks may add up to so many times what is free; 0 = any */

@@ -10,7 +10,8 @@
 
 void gone_note(struct engine *e, struct sandbox *sb, enum removal why)
 {
-    struct gone_sandbox gone = {.ended_ms = now_ms(), .expired = why == REMOVED_BY_EXPIRY};
+    bool expired = why == REMOVED_BY_EXPIRY || why == REMOVED_BY_COUNT || why == REMOVED_BY_DISK;
+    struct gone_sandbox gone = {.ended_ms = now_ms(), .expired = expired};
 
     (void)snprintf(gone.id, sizeof(gone.id), "%s", sb->box.id);
     pthread_mutex_lock(&sb->lock);

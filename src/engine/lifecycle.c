@@ -26,6 +26,7 @@
 #include "engine/space_internal.h"
 #include "engine/spec_internal.h"
 #include "engine/stop_internal.h"
+#include "engine/stopped_internal.h"
 #include "engine/turn_internal.h"
 #include "engine/warm_internal.h"
 #include "engine/watch.h"
@@ -87,14 +88,51 @@ static int launch(struct engine *e, struct sandbox *sb, const struct image *imag
     return sb->warm ? warm_launch(e, sb, err) : sandbox_launch(e, sb, image, err);
 }
 
-static int start(struct engine *e, struct sandbox *sb, const struct image *image,
-                 const struct engine_watch *watch, struct err *err)
+static bool yields_name(struct sandbox *sb, const void *maker)
+{
+    return sandbox_yields_name(sb, maker);
+}
+
+/* Removes the expired sandboxes whose name the new one takes, and adds what is said of that. One
+ * that was started meanwhile keeps its name. */
+static int replace_expired(struct engine *e, const struct sandbox_request *req, const char *name,
+                           json_t *warnings, struct err *err)
+{
+    size_t n = 0;
+    auto_free struct sandbox **old =
+        name ? roster_select_named(e, name, yields_name, &req->maker, &n) : NULL;
+    int r = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct err why = {0};
+
+        if (r == 0 && sandbox_remove(e, old[i], REMOVED_BY_NAME, &why) == 0) {
+            auto_free char *text =
+                xasprintf("%s had expired with the same name and was removed", old[i]->box.id);
+
+            (void)json_array_append_new(warnings, json_string(text));
+        } else if (why.kind == ERR_CONFLICT && req->unique) {
+            r = err_code(err, ERR_CONFLICT, "name_taken",
+                         "the name \"%.80s\" is that of %s: choose another, or remove that sandbox "
+                         "first",
+                         name, old[i]->box.id);
+        }
+        sandbox_unref(old[i]);
+    }
+    return r;
+}
+
+static int start(struct engine *e, const struct sandbox_request *req, struct sandbox *sb,
+                 const struct image *image, const struct engine_watch *watch, json_t *warnings,
+                 struct err *err)
 {
     int r;
 
     turn_await(&sb->turn);
     roster_add(e, sb, true);
-    r = launch(e, sb, image, watch, err);
+    r = replace_expired(e, req, sb->spec.name, warnings, err);
+    if (r == 0)
+        r = launch(e, sb, image, watch, err);
     if (r == 0)
         r = sandbox_move(sb, SANDBOX_RUNNING, NULL, err);
     if (r < 0) {
@@ -154,16 +192,41 @@ static int take_parts(struct engine *e, const struct sandbox_request *req,
     return 0;
 }
 
+/* A port of the host may be that of an expired sandbox which this one replaces. */
+static int take_ports(struct engine *e, const struct sandbox_request *req,
+                      struct sandbox_spec *spec, struct exposed **exposed, json_t *warnings,
+                      struct err *err)
+{
+    struct err why = {0};
+
+    if (ports_read(e, req, spec, exposed, &why) == 0)
+        return 0;
+    if (why.code && strcmp(why.code, "port_in_use") == 0) {
+        if (replace_expired(e, req, spec->name, warnings, err) < 0)
+            return -1;
+        if (json_array_size(warnings) > 0) {
+            exposed_drop(e, steal_ptr(*exposed));
+            json_decref(spec->ports);
+            spec->ports = NULL;
+            return ports_read(e, req, spec, exposed, err);
+        }
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
 /* Takes spec, and exposed once it has it (NULL then). */
 static int create(struct engine *e, const struct sandbox_request *req,
                   const struct engine_watch *watch, struct sandbox_spec *spec,
-                  struct exposed **exposed, json_t **ret, struct err *err)
+                  struct exposed **exposed, json_t *warnings, json_t **ret, struct err *err)
 {
     auto_sandbox struct sandbox *sb = NULL;
     struct image *image;
     int r;
 
-    if (roster_reserve(e, spec->name, req->unique, err) < 0) {
+    if (stopped_check_room(e, &req->maker, err) < 0 ||
+        roster_reserve(e, spec->name, req->unique, &req->maker, err) < 0) {
         sandbox_spec_done(spec);
         return -1;
     }
@@ -175,6 +238,7 @@ static int create(struct engine *e, const struct sandbox_request *req,
     sb->spec = *spec;
     sb->promised_mb = spec->limits.disk_mb;
     sb->state = SANDBOX_CREATING;
+    sb->tenant = req->maker.tenant ? xstrdup(req->maker.tenant) : NULL;
     if (*exposed)
         exposed_give(e, steal_ptr(*exposed), sb);
     sb->created_ms = now_ms();
@@ -182,7 +246,7 @@ static int create(struct engine *e, const struct sandbox_request *req,
     sb->passing = req->passing;
     sb->patches = json_array_size(req->patches) > 0 ? req->patches : NULL;
     atomic_store(&sb->unfinished, sb->patches != NULL);
-    r = start(e, sb, image, watch, err);
+    r = start(e, req, sb, image, watch, warnings, err);
     sb->patches = NULL;
     if (r == 0)
         image_touch(e->images, image->name);
@@ -197,21 +261,27 @@ int engine_create(struct engine *e, const struct sandbox_request *req,
                   const struct engine_watch *watch, json_t **ret, struct err *err)
 {
     struct exposed *exposed = NULL;
+    json_t *warnings = json_array();
     struct sandbox_spec spec;
     struct mount_pins pins;
     int r;
 
-    if (spec_read(e, req, &spec, err) < 0)
+    if (spec_read(e, req, &spec, err) < 0) {
+        json_decref(warnings);
         return -1;
+    }
     r = mounts_read(e, req, &spec, &pins, err);
     if (r == 0)
         r = networks_read(e, req->networks, &spec.networks, err);
     if (r == 0)
-        r = ports_read(e, req, &spec, &exposed, err);
+        r = take_ports(e, req, &spec, &exposed, warnings, err);
     if (r == 0)
-        r = create(e, req, watch, &spec, &exposed, ret, err);
+        r = create(e, req, watch, &spec, &exposed, warnings, ret, err);
     else
         sandbox_spec_done(&spec);
+    if (r == 0 && json_array_size(warnings) > 0)
+        (void)json_object_set(*ret, "warnings", warnings);
+    json_decref(warnings);
     exposed_drop(e, exposed);
     mounts_unpin(e, &pins);
     return r;
@@ -237,34 +307,18 @@ bool engine_has(struct engine *e, const char *id)
     return sandbox_get(e, id, &sb, NULL) == 0;
 }
 
-static bool is_picked(struct sandbox *sb, const struct sandbox_pick *pick)
-{
-    const char *value;
-    bool yes = true;
-
-    if (pick->id && strcmp(pick->id, sb->box.id) != 0)
-        return false;
-    if (pick->key) {
-        pthread_mutex_lock(&sb->lock);
-        value = json_string_value(json_object_get(sb->spec.metadata, pick->key));
-        yes = value && strcmp(value, pick->value) == 0;
-        pthread_mutex_unlock(&sb->lock);
-    }
-    return yes;
-}
-
 bool engine_picks(struct engine *e, const struct sandbox_pick *pick, const char *id)
 {
     auto_sandbox struct sandbox *sb = NULL;
 
-    return sandbox_get(e, id, &sb, NULL) == 0 && is_picked(sb, pick);
+    return sandbox_get(e, id, &sb, NULL) == 0 && sandbox_is_picked(sb, pick);
 }
 
 /* picks: an array of pointers, ended by NULL. */
 static bool is_picked_by_all(struct sandbox *sb, const void *picks)
 {
     for (const struct sandbox_pick *const *pick = picks; *pick; pick++)
-        if (!is_picked(sb, *pick))
+        if (!sandbox_is_picked(sb, *pick))
             return false;
     return true;
 }
@@ -309,12 +363,12 @@ static bool matches(struct sandbox *sb, const struct sandbox_query *q)
 {
     const char *key;
     json_t *value;
-    bool yes = true;
+    bool wants_expired = q->status && strcmp(q->status, SANDBOX_STATUS_EXPIRED) == 0, yes = true;
 
-    if (q->pick && !is_picked(sb, q->pick))
+    if (!sandbox_is_picked(sb, q->pick) || (wants_expired && !sandbox_is_expired(sb)))
         return false;
     pthread_mutex_lock(&sb->lock);
-    if (q->status)
+    if (q->status && !wants_expired)
         yes = strcmp(q->status, sandbox_state_name(sb->state)) == 0;
     if (q->metadata)
         json_object_foreach((json_t *)(uintptr_t)q->metadata, key, value)
@@ -378,7 +432,8 @@ void engine_list(struct engine *e, const struct sandbox_query *query, json_t **r
 /* Its time was over, and nobody waits for that. */
 static bool is_by_itself(enum removal why)
 {
-    return why == REMOVED_BY_EXPIRY || why == REMOVED_BY_IDLENESS;
+    return why == REMOVED_BY_EXPIRY || why == REMOVED_BY_IDLENESS || why == REMOVED_BY_COUNT ||
+           why == REMOVED_BY_DISK;
 }
 
 static void count_removed(struct engine *e, enum removal why)
@@ -387,10 +442,11 @@ static void count_removed(struct engine *e, enum removal why)
     writer_count(e, is_by_itself(why) ? "expired" : "killed");
 }
 
-static const char *const removal_words[] = {[REMOVED_BY_CALL] = "requested",
-                                            [REMOVED_BY_EXPIRY] = "expired",
-                                            [REMOVED_BY_STOP] = "daemon_stop",
-                                            [REMOVED_BY_IDLENESS] = "idle"};
+static const char *const removal_words[] = {
+    [REMOVED_BY_CALL] = "requested",      [REMOVED_BY_EXPIRY] = "expired",
+    [REMOVED_BY_STOP] = "daemon_stop",    [REMOVED_BY_IDLENESS] = "idle",
+    [REMOVED_BY_COUNT] = "stopped_limit", [REMOVED_BY_DISK] = "stopped_disk",
+    [REMOVED_BY_NAME] = "replaced"};
 
 /* From here on nobody can find it; if the row cannot be written, removing goes on all the same, and
  * at worst a later start finds a sandbox whose processes are gone. The disk is synced while the box
@@ -431,9 +487,22 @@ static bool runs_on(struct sandbox *sb)
     return yes;
 }
 
+static bool may_make_room(struct sandbox *sb, enum removal why)
+{
+    bool used;
+
+    pthread_mutex_lock(&sb->lock);
+    used = sb->committing || sb->visits > 0;
+    pthread_mutex_unlock(&sb->lock);
+    return sandbox_is_expired(sb) && (why == REMOVED_BY_NAME || !used);
+}
+
 static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
 {
     int r;
+
+    if (why >= REMOVED_BY_COUNT && !may_make_room(sb, why))
+        return err_set(err, ERR_CONFLICT, "the sandbox is in use again");
 
     if (why == REMOVED_BY_EXPIRY && sb->deadline_ns > mono_ns())
         return err_set(err, ERR_CONFLICT, "the sandbox was renewed");
@@ -451,7 +520,7 @@ static int remove_in_turn(struct engine *e, struct sandbox *sb, enum removal why
 
 static int take_turn(struct engine *e, struct sandbox *sb, enum removal why, struct err *err)
 {
-    if (why == REMOVED_BY_CALL)
+    if (why == REMOVED_BY_CALL || why == REMOVED_BY_NAME)
         return turn_take(e, &sb->turn, err);
     if (why == REMOVED_BY_STOP)
         turn_await(&sb->turn);
@@ -471,8 +540,7 @@ int sandbox_remove(struct engine *e, struct sandbox *sb, enum removal why, struc
     r = remove_in_turn(e, sb, why, err);
     turn_give(&sb->turn);
     if (r == 0 && is_by_itself(why))
-        log_info(why == REMOVED_BY_EXPIRY ? "sandbox expired" : "an idle sandbox was removed", "id",
-                 sb->box.id);
+        log_info("a sandbox was removed by itself", "id", sb->box.id, "reason", removal_words[why]);
     return r;
 }
 
@@ -596,15 +664,19 @@ static int check_there(struct sandbox *sb, enum sandbox_state *ret, struct err *
 static int stop_for(struct engine *e, struct sandbox *sb, const char *reason, struct err *err)
 {
     enum sandbox_state state;
+    int r;
 
     if (check_there(sb, &state, err) < 0)
         return -1;
     if (state == SANDBOX_STOPPED)
         return 0;
-    if (sandbox_halt(e, sb, reason, err) < 0)
+    r = sandbox_halt(e, sb, reason, err);
+    roster_settle(e, sb);
+    if (r < 0)
         return -1;
     sandbox_tell(e, sb, "sandbox.stopped", json_pack("{s:s}", "reason", reason));
-    quiet_make_ready(e, sb);
+    if (!sandbox_is_expired(sb))
+        quiet_make_ready(e, sb);
     return 0;
 }
 
@@ -631,10 +703,12 @@ static int start_in_turn(struct engine *e, struct sandbox *sb, struct err *err)
         return let_run_on(e, sb, err);
     if (state != SANDBOX_STOPPED)
         return sandbox_check_running(sb, err);
-    if (space_check(e, err) < 0)
+    if (space_check(e, err) < 0 || roster_place(e, sb, err) < 0)
         return -1;
-    if (sandbox_boot(e, sb, 0, err) < 0)
+    if (sandbox_boot(e, sb, 0, err) < 0) {
+        roster_settle(e, sb);
         return -1;
+    }
     sandbox_tell(e, sb, "sandbox.started", json_pack("{s:o}", "expiresAt", expiry_json(sb)));
     return 0;
 }
@@ -671,7 +745,7 @@ int sandbox_stop(struct engine *e, struct sandbox *sb, const char *reason, struc
         return sandbox_stands_still(err);
     r = turn_take(e, &sb->turn, err);
     if (r == 0) {
-        if (drain_check(sb, NULL) < 0)
+        if (drain_check(sb, NULL) < 0 && !drain_was_renewed(sb))
             r = stop_for(e, sb, reason, err);
         turn_give(&sb->turn);
     }

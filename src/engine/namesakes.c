@@ -53,9 +53,9 @@ static void settle(struct namesakes *names, struct named *named)
     free(named);
 }
 
-static int refuse(const struct named *named, struct err *err)
+static int refuse(const struct named *named, const struct sandbox *holder, struct err *err)
 {
-    if (named->count == 0)
+    if (!holder)
         return err_code(err, ERR_CONFLICT, "name_taken",
                         "the name \"%.80s\" is that of a sandbox that is just being made: choose "
                         "another",
@@ -63,18 +63,24 @@ static int refuse(const struct named *named, struct err *err)
     return err_code(err, ERR_CONFLICT, "name_taken",
                     "the name \"%.80s\" is that of %s: choose another, or remove that sandbox "
                     "first",
-                    named->name, named->first->box.id);
+                    named->name, holder->box.id);
 }
 
-int namesakes_reserve(struct namesakes *names, const char *name, bool unique, struct err *err)
+int namesakes_reserve(struct namesakes *names, const char *name, bool unique,
+                      bool (*yields)(struct sandbox *sb, const void *arg), const void *arg,
+                      struct err *err)
 {
+    struct sandbox *holder;
     struct named *named;
 
     if (!name)
         return 0;
     named = find_or_add(names, name);
-    if (unique && (named->count > 0 || named->reserved > 0))
-        return refuse(named, err);
+    holder = named->first;
+    while (holder && yields && yields(holder, arg))
+        holder = holder->name_next;
+    if (unique && (holder || named->reserved > 0))
+        return refuse(named, holder, err);
     named->reserved++;
     return 0;
 }
@@ -137,6 +143,20 @@ static unsigned select_some(const struct named *named,
         n++;
     }
     return match ? n : named->count;
+}
+
+struct sandbox **namesakes_select(const struct namesakes *names, const char *name,
+                                  bool (*match)(struct sandbox *sb, const void *arg),
+                                  const void *arg, size_t *ret_n)
+{
+    const struct named *named = find(names, name);
+    struct sandbox **found = xcalloc((named ? named->count : 0) + 1, sizeof(*found));
+
+    *ret_n = 0;
+    for (struct sandbox *sb = named ? named->first : NULL; sb; sb = sb->name_next)
+        if (match(sb, arg))
+            found[(*ret_n)++] = sb;
+    return found;
 }
 
 static int tell_several(const char *name, struct sandbox *const some[IDS_TOLD], unsigned n,

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/boot_internal.h"
 #include "engine/destroyer_internal.h"
+#include "engine/drain_internal.h"
 #include "engine/engine_internal.h"
 #include "engine/idle_internal.h"
 #include "engine/lifecycle_internal.h"
@@ -20,6 +21,7 @@
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/sandboxes.h"
+#include "engine/stopped_internal.h"
 #include "engine/threads_internal.h"
 #include "engine/turn_internal.h"
 #include "engine/writer_internal.h"
@@ -30,7 +32,7 @@ struct reaper {
     pthread_mutex_t lock;
     pthread_cond_t tick;
     bool stop, running;
-    int64_t idle_ns; /* when some sandbox may be idle; INT64_MAX = none */
+    int64_t idle_ns; /* when some sandbox may be idle, or one has stopped; INT64_MAX = none */
     int epoll_fd, wake_fd;
     struct sandbox *ended; /* the watcher's: those whose turn another has */
     pthread_t sweeper, watcher;
@@ -66,6 +68,16 @@ static bool is_busy(const struct err *err)
     return err->code && strcmp(err->code, "sandbox_busy") == 0;
 }
 
+static bool is_to_stop(struct sandbox *sb)
+{
+    bool yes;
+
+    pthread_mutex_lock(&sb->lock);
+    yes = sb->spec.expiry_stops && sb->state != SANDBOX_STOPPED;
+    pthread_mutex_unlock(&sb->lock);
+    return yes;
+}
+
 int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
 {
     int64_t now = mono_ns();
@@ -78,7 +90,9 @@ int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
     for (size_t i = 0; i < n; i++) {
         struct err one = {0};
 
-        if (sandbox_remove(e, found[i], REMOVED_BY_EXPIRY, &one) == 0) {
+        if (is_to_stop(found[i])) {
+            swept += drain_expired(e, found[i]);
+        } else if (sandbox_remove(e, found[i], REMOVED_BY_EXPIRY, &one) == 0) {
             swept++;
         } else if (one.kind != ERR_NOT_FOUND && one.kind != ERR_CONFLICT && !is_busy(&one)) {
             failure = one;
@@ -88,7 +102,7 @@ int engine_sweep(struct engine *e, unsigned *ret, struct err *err)
     }
     if (r < 0 && err)
         *err = failure;
-    *ret = swept;
+    *ret = swept + stopped_evict(e);
     return r;
 }
 
@@ -112,6 +126,7 @@ static void look_for_idle(struct engine *e, struct reaper *r)
     r->idle_ns = INT64_MAX;
     pthread_mutex_unlock(&r->lock);
     next = idle_sweep(e);
+    (void)stopped_evict(e);
     pthread_mutex_lock(&r->lock);
     if (next < r->idle_ns)
         r->idle_ns = next;
@@ -209,6 +224,7 @@ static void note_ended(struct engine *e, struct sandbox *sb)
     if (runtime_lives(e->runtime, &sb->box)) {
         reaper_watch(e, sb); /* it was stopped and started since */
     } else if (sandbox_move_stopped(e, sb, "agent_lost", NULL) == 0) {
+        roster_settle(e, sb);
         writer_leave(e, writer_put(e, sb));
         quiet_leave_rest(e, sb);
         log_warn("a sandbox ended by itself", "id", sb->box.id);

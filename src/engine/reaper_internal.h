@@ -20,7 +20,8 @@ bool reaper_runs(const struct engine *e);
 void reaper_stop(struct engine *e); /* after the queue is empty */
 /* Destroys the box and deletes the row, later. Takes a reference. */
 void reaper_doom(struct engine *e, struct sandbox *sb);
-/* Some sandbox may be idle then (mono_ns). */
+/* Some sandbox may be idle then (mono_ns), or has stopped: the limits of stopped ones are checked.
+ */
 void reaper_look_at(struct engine *e, int64_t when_ns);
 /* From here on the watcher sees when the box ends, until reaper_unwatch(). */
 void reaper_watch(struct engine *e, struct sandbox *sb);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/agent_client_internal.h"
@@ -107,6 +108,9 @@ static struct sandbox *load(struct engine *e, const struct sandbox_row *row, boo
     sb = sandbox_alloc(e, &box);
     sb->spec = spec;
     drain_load(sb, json_object_get(config, SANDBOX_DRAINING));
+    sb->stopped_ms = json_int(config, SANDBOX_STOPPED_AT);
+    if (*json_text(config, SANDBOX_TENANT))
+        sb->tenant = xstrdup(json_text(config, SANDBOX_TENANT));
     json_decref(config);
     atomic_store(&sb->unfinished, unfinished);
     sb->passing = passing;
@@ -196,6 +200,7 @@ static void stop_as(struct engine *e, struct sandbox *sb, const char *reason)
 {
     (void)end_box(e, sb);
     (void)sandbox_move_stopped(e, sb, reason, NULL);
+    roster_settle(e, sb);
     writer_leave(e, writer_put(e, sb));
     log_info("sandbox is stopped", "id", sb->box.id, "reason", reason);
     sandbox_tell(e, sb, "sandbox.lost", json_pack("{s:s}", "reason", reason));

@@ -9,6 +9,7 @@
 #include "engine/images_used_internal.h"
 #include "engine/news_internal.h"
 #include "engine/quiet_internal.h"
+#include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
 #include "engine/snapshots.h"
 #include "engine/snapshots_internal.h"
@@ -124,7 +125,11 @@ static int in_turn(struct engine *e, struct sandbox *sb, const char *image_id,
     r = sb->state == SANDBOX_REMOVING ? sandbox_check_running(sb, err)
                                       : images_take_id(e, image_id, &image, err);
     if (r == 0)
+        r = roster_place(e, sb, err);
+    if (r == 0) {
         r = restore(e, sb, image_id, err);
+        roster_settle(e, sb);
+    }
     if (r == 0) {
         *ret = sandbox_json(e, sb);
         sandbox_tell(e, sb, "sandbox.restored", json_pack("{s:s}", "snapshotId", snapshot_id));

@@ -1,13 +1,16 @@
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/setting.h"
 #include "base/str.h"
 #include "engine/engine_internal.h"
 #include "engine/namesakes_internal.h"
+#include "engine/reaper_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/sandboxes.h"
 
 #define ROSTER_BUCKETS 1024
 
@@ -16,6 +19,7 @@ struct roster {
     struct sandbox *buckets[ROSTER_BUCKETS], *first, *last;
     struct namesakes names;
     unsigned count;    /* in the roster */
+    unsigned placed;   /* those of them that count towards the limit */
     unsigned reserved; /* being made, not yet in the roster */
     uint64_t serial;   /* of the last one that was added */
     bool stopping;     /* none is made any more */
@@ -50,20 +54,35 @@ static struct sandbox **bucket_of(struct engine *e, const char *id)
     return &e->roster->buckets[str_hash(id) % ROSTER_BUCKETS];
 }
 
-int roster_reserve(struct engine *e, const char *name, bool unique, struct err *err)
+/* With the lock held. */
+static int check_room(const struct engine *e, struct err *err)
+{
+    const struct roster *all = e->roster;
+
+    if (all->stopping)
+        return err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
+    if (all->placed + all->reserved < e->config.max_sandboxes)
+        return 0;
+    return err_code(err, ERR_LIMIT, "sandbox_limit", "Maximum sandbox limit reached: %u (%s)",
+                    e->config.max_sandboxes,
+                    setting_name("CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES"));
+}
+
+static bool yields_name(struct sandbox *sb, const void *arg)
+{
+    return sandbox_yields_name(sb, arg);
+}
+
+int roster_reserve(struct engine *e, const char *name, bool unique,
+                   const struct sandbox_maker *maker, struct err *err)
 {
     struct roster *all = e->roster;
-    int r = 0;
+    int r;
 
     pthread_mutex_lock(&all->lock);
-    if (all->stopping)
-        r = err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
-    else if (all->count + all->reserved >= e->config.max_sandboxes)
-        r = err_code(err, ERR_LIMIT, "sandbox_limit", "Maximum sandbox limit reached: %u (%s)",
-                     e->config.max_sandboxes,
-                     setting_name("CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES"));
-    else
-        r = namesakes_reserve(&all->names, name, unique, err);
+    r = check_room(e, err);
+    if (r == 0)
+        r = namesakes_reserve(&all->names, name, unique, yields_name, maker, err);
     if (r == 0)
         all->reserved++;
     pthread_mutex_unlock(&all->lock);
@@ -75,9 +94,49 @@ unsigned roster_room(struct engine *e)
     unsigned n;
 
     pthread_mutex_lock(&e->roster->lock);
-    n = e->roster->count + e->roster->reserved;
+    n = e->roster->placed + e->roster->reserved;
     pthread_mutex_unlock(&e->roster->lock);
     return n < e->config.max_sandboxes ? e->config.max_sandboxes - n : 0;
+}
+
+int roster_place(struct engine *e, struct sandbox *sb, struct err *err)
+{
+    int r = 0;
+
+    pthread_mutex_lock(&e->roster->lock);
+    if (!sb->placed)
+        r = check_room(e, err);
+    if (r == 0 && !sb->placed) {
+        sb->placed = true;
+        e->roster->placed++;
+    }
+    pthread_mutex_unlock(&e->roster->lock);
+    return r;
+}
+
+void roster_settle(struct engine *e, struct sandbox *sb)
+{
+    bool left;
+
+    pthread_mutex_lock(&e->roster->lock);
+    left = sb->placed && sandbox_is_stopped(sb);
+    if (left) {
+        sb->placed = false;
+        e->roster->placed--;
+    }
+    pthread_mutex_unlock(&e->roster->lock);
+    if (left)
+        reaper_look_at(e, mono_ns());
+}
+
+unsigned roster_stopped(struct engine *e)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&e->roster->lock);
+    n = e->roster->count - e->roster->placed;
+    pthread_mutex_unlock(&e->roster->lock);
+    return n;
 }
 
 void roster_unreserve(struct engine *e, const char *name)
@@ -113,6 +172,8 @@ void roster_add(struct engine *e, struct sandbox *sb, bool reserved)
         all->first = sb;
     all->last = sb;
     all->count++;
+    sb->placed = !sandbox_is_stopped(sb);
+    all->placed += sb->placed;
     namesakes_add(&all->names, sb);
     if (reserved) {
         all->reserved--;
@@ -142,6 +203,8 @@ void roster_remove(struct engine *e, struct sandbox *sb)
     sb->prev = sb->next = sb->bucket_next = NULL;
     namesakes_remove(&all->names, sb);
     all->count--;
+    all->placed -= sb->placed;
+    sb->placed = false;
     pthread_mutex_unlock(&all->lock);
     sandbox_unref(sb);
 }
@@ -173,6 +236,20 @@ int roster_find_named(struct engine *e, const char *name,
         *ret = sandbox_ref(sb);
     pthread_mutex_unlock(&e->roster->lock);
     return r;
+}
+
+struct sandbox **roster_select_named(struct engine *e, const char *name,
+                                     bool (*match)(struct sandbox *sb, const void *arg),
+                                     const void *arg, size_t *ret_n)
+{
+    struct sandbox **found;
+
+    pthread_mutex_lock(&e->roster->lock);
+    found = namesakes_select(&e->roster->names, name, match, arg, ret_n);
+    for (size_t i = 0; i < *ret_n; i++)
+        (void)sandbox_ref(found[i]);
+    pthread_mutex_unlock(&e->roster->lock);
+    return found;
 }
 
 struct sandbox *roster_find_serial(struct engine *e, uint64_t serial)

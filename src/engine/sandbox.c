@@ -10,6 +10,7 @@
 #include "engine/ports_internal.h"
 #include "engine/roster_internal.h"
 #include "engine/sandbox_internal.h"
+#include "engine/sandboxes.h"
 #include "engine/space_internal.h"
 #include "model/sandbox.h"
 #include "runtime/runtime.h"
@@ -54,6 +55,7 @@ void sandbox_unref(struct sandbox *sb)
     sandbox_net_done(&sb->net);
     sandbox_spec_done(&sb->spec);
     free(sb->reason);
+    free(sb->tenant);
     free(sb->boot_id);
     free(sb->image_id);
     for (size_t i = 0; i < sb->n_images_before; i++)
@@ -155,6 +157,37 @@ bool sandbox_is_stopped(struct sandbox *sb)
     yes = sb->state == SANDBOX_STOPPED;
     pthread_mutex_unlock(&sb->lock);
     return yes;
+}
+
+bool sandbox_is_expired(struct sandbox *sb)
+{
+    bool yes;
+
+    pthread_mutex_lock(&sb->lock);
+    yes = sb->state == SANDBOX_STOPPED && sb->reason && strcmp(sb->reason, REASON_EXPIRED) == 0;
+    pthread_mutex_unlock(&sb->lock);
+    return yes;
+}
+
+bool sandbox_is_picked(struct sandbox *sb, const struct sandbox_pick *pick)
+{
+    const char *value;
+    bool yes = true;
+
+    if (pick && pick->id && strcmp(pick->id, sb->box.id) != 0)
+        return false;
+    if (pick && pick->key) {
+        pthread_mutex_lock(&sb->lock);
+        value = json_string_value(json_object_get(sb->spec.metadata, pick->key));
+        yes = value && strcmp(value, pick->value) == 0;
+        pthread_mutex_unlock(&sb->lock);
+    }
+    return yes;
+}
+
+bool sandbox_yields_name(struct sandbox *sb, const struct sandbox_maker *maker)
+{
+    return maker->replaces && sandbox_is_expired(sb) && sandbox_is_picked(sb, maker->pick);
 }
 
 struct sandbox_limits sandbox_limits(struct sandbox *sb)

@@ -15,6 +15,8 @@ struct engine;
 struct err;
 struct exposed;
 struct named;
+struct sandbox_maker;
+struct sandbox_pick;
 
 enum helper { HELPER_NONE, HELPER_FREE, HELPER_TAKEN };
 
@@ -24,6 +26,8 @@ struct sandbox {
     atomic_uint refs;
     uint64_t serial; /* its place in the order of making, never 0; by this the reaper's watcher
                         knows it: a pointer could be of a freed one */
+    bool placed;     /* it counts towards CAY_MAX_SANDBOXES; protected by the roster's lock */
+    char *tenant;    /* struct sandbox_maker; NULL = none; set before others know of it */
     struct sandbox *prev, *next, *bucket_next; /* of the roster, and protected by its lock; */
     struct sandbox *name_prev, *name_next;     /* so are those that share its name */
     struct named *named;                       /* NULL = it has none */
@@ -78,6 +82,7 @@ struct sandbox {
     atomic_bool commit_off; /* and is to end, since the sandbox is being removed */
     uint32_t boots;         /* how many boxes it has had; changed in its turn too */
     int64_t life_ms;        /* of one that is stopped: when it would have expired */
+    int64_t stopped_ms;     /* when it was stopped last */
     struct drain drain;     /* how it comes to stop by and by */
     /* While it is stopped: what is there of a box, and until when (quiet.c)? Changed in its turn.
      */
@@ -140,6 +145,14 @@ int sandbox_check_running(struct sandbox *sb, struct err *err);
 bool sandbox_is_committing(struct sandbox *sb);
 bool sandbox_is_paused(struct sandbox *sb);
 bool sandbox_is_stopped(struct sandbox *sb);
+/* The reason of a sandbox that was stopped because its time was over. */
+#define REASON_EXPIRED "expired"
+/* Is it stopped for that reason? Such a sandbox is removed when its name or its room is needed. */
+bool sandbox_is_expired(struct sandbox *sb);
+/* Is it one of those that somebody may know of? pick NULL = all are. */
+bool sandbox_is_picked(struct sandbox *sb, const struct sandbox_pick *pick);
+/* Is it removed for a new sandbox of its name that this maker makes? */
+bool sandbox_yields_name(struct sandbox *sb, const struct sandbox_maker *maker);
 /* Paused or stopped: nothing of its own runs. */
 bool sandbox_is_still(struct sandbox *sb);
 /* Tells one time that it stands still from another; 0 = it does not. Its logs stay as they are in

@@ -20,6 +20,15 @@ struct maybe_number {
     double value;
 };
 
+/* What the caller that makes a sandbox is, as far as the engine has to know it. */
+struct sandbox_maker {
+    bool expiry_stops;  /* at the end of its time the sandbox is stopped, not removed */
+    const char *tenant; /* "KEY=VALUE", the label that the caller's token is for; NULL = none. The
+                         * limits of stopped sandboxes are shared between tenants */
+    bool replaces;      /* it takes the name of an expired sandbox, which is removed */
+    const struct sandbox_pick *pick; /* among those that the caller may know of; NULL = all */
+};
+
 /* What a new sandbox shall be. What is NULL or not given takes its default; numbers are brought
  * into their ranges, which end at the ceilings. A timeout of 0 is no end where there is no ceiling
  * for it, else the least. */
@@ -35,6 +44,7 @@ struct sandbox_request {
     const char *template_build; /* the image that it had become; NULL = none */
     const char *name;           /* NULL = the id */
     bool unique;                /* no other sandbox may have that name */
+    struct sandbox_maker maker;
     bool passing; /* for one call, which removes it: if the daemon dies before, its next start does
                    */
     struct maybe_number timeout_s, memory_mb, cpu_cores, pids, disk_mb;
@@ -56,7 +66,7 @@ struct sandbox_request {
 };
 
 /* Pulls the image when that is asked for or needed; watch (NULL = nobody) is told. Gives a Sandbox,
- * as do the others here. */
+ * as do the others here, with `warnings` when it replaced an expired sandbox. */
 int engine_create(struct engine *e, const struct sandbox_request *req,
                   const struct engine_watch *watch, json_t **ret, struct err *err);
 /* Can sandboxes have a network? Starts the gateway, if none runs yet. ERR_UNSUPPORTED
@@ -133,5 +143,6 @@ int engine_modify(struct engine *e, const char *id, const struct sandbox_change 
 /* expires_ms 0 = never, as with a timeout of 0. */
 int engine_renew(struct engine *e, const char *id, int64_t expires_ms, json_t **ret,
                  struct err *err);
-/* Removes expired ones now; *ret is how many. */
+/* Removes or stops now the sandboxes whose time is over, and removes expired ones beyond the limits
+ * of stopped sandboxes; *ret is how many. */
 int engine_sweep(struct engine *e, unsigned *ret, struct err *err);

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/sandboxes.h"
+
 struct engine;
 struct engine_watch;
 struct err;
@@ -35,13 +37,14 @@ int engine_snapshot_delete(struct engine *e, const char *id, char **ret_id, stru
  * processes are gone, and the entrypoint runs again. ERR_CONFLICT "snapshot_of_another". */
 int engine_restore(struct engine *e, const char *sandbox_id, const char *snapshot_id, json_t **ret,
                    struct err *err);
-/* What a new sandbox is called, and what its caller may have. */
+/* What a new sandbox has that the old one does not say, and what its caller may have. */
 struct clone_request {
     const char *name; /* NULL = its id */
     bool unique;      /* no other sandbox may have it */
     bool unshared;    /* no volumes, folders of the host and named networks */
     json_t *locked;   /* an object whose keys are left out of the metadata; NULL = none */
     json_t *label;    /* an object, whose entries are set in it; NULL = none */
+    struct sandbox_maker maker;
 };
 /* A new sandbox with the files and the configuration that the snapshot has, and with the mounts and
  * named networks that its sandbox has now. When that sandbox is gone, or the request is unshared,

@@ -158,6 +158,7 @@ static void read_numbers(const struct engine_config *c, const struct sandbox_req
     *limits = c->default_limits;
     ret->timeout_s = read_life(c, req->timeout_s);
     ret->idle_removes = req->idle_removes;
+    ret->expiry_stops = req->maker.expiry_stops;
     spec_change(c, &change, ret);
     limits->disk_mb = number(req->disk_mb, 1, limits->disk_mb, DISK_MB_MIN, DISK_MB_MAX);
 }

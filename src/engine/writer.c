@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
@@ -505,6 +506,9 @@ static struct write_job *put(struct engine *e, struct sandbox *sb, bool sync, bo
         (void)json_object_set_new(config, SANDBOX_UNFINISHED, json_true());
     if (sb->passing)
         (void)json_object_set_new(config, SANDBOX_PASSING, json_true());
+    if (row->state == SANDBOX_STOPPED)
+        (void)json_object_set_new(config, SANDBOX_STOPPED_AT, json_integer(sb->stopped_ms));
+    json_put_text(config, SANDBOX_TENANT, sb->tenant);
     drain = drain_json(sb);
     if (drain)
         (void)json_object_set_new(config, SANDBOX_DRAINING, drain);

@@ -18,6 +18,8 @@ struct writer;
 #define SANDBOX_UNFINISHED "unfinished"
 #define SANDBOX_PASSING    "passing"
 #define SANDBOX_DRAINING   "draining"
+#define SANDBOX_STOPPED_AT "stoppedAt" /* of a stopped one: Unix milliseconds */
+#define SANDBOX_TENANT     "tenant"    /* struct sandbox_maker */
 
 struct writer *writer_new(void);
 void writer_free(struct writer *w);

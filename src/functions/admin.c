@@ -44,6 +44,8 @@ static json_t *limits_json(const struct engine_config *c)
     if (most->timeout_s)
         (void)json_object_set_new(o, "timeoutMax", json_integer(most->timeout_s));
     (void)json_object_set_new(o, "maxSandboxes", json_integer(c->max_sandboxes));
+    if (c->max_stopped)
+        (void)json_object_set_new(o, "maxStopped", json_integer(c->max_stopped));
     if (c->max_command_s)
         (void)json_object_set_new(o, "maxCommandSeconds", json_integer(c->max_command_s));
     return o;

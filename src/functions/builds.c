@@ -83,8 +83,8 @@ const struct function build_functions[] = {
      .help = "Builds a template from a Dockerfile or a cay.json; its files come as a tar archive, "
              "application/octet-stream, and the rest in the query",
      .gives = &template_shape, .events = &template_event_shape,
-     .errors = ERRORS_BUILD " " ERRORS_BUILD_FILES
-                            " template_exists template_limit machine_full " ERRORS_NET " "
-                            "sandbox_limit too_many_layers launcher_lost image_not_installed"},
+     .errors = ERRORS_BUILD
+     " " ERRORS_BUILD_FILES " template_exists template_limit machine_full " ERRORS_NET " "
+     "sandbox_limit stopped_limit too_many_layers launcher_lost image_not_installed"},
     {0},
 };

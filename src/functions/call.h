@@ -37,6 +37,8 @@ struct caller {
     unsigned scopes;  /* 1 << enum scope */
     bool admin;       /* has proved more than that it can reach us: a token, or the unix socket */
     bool local;       /* is root on this machine: may name its files */
+    bool keeps;       /* a client of cay's own (header Cay-Client): what it makes is stopped when
+                       * its time is over, not removed */
 
     char token_id[ID_SIZE]; /* of the token that was made for it (functions/callers.h), or "" */
     /* Of one that was made for some sandboxes only (functions/reach.h): "" = for all. */

@@ -107,6 +107,15 @@ int send_archive(struct call *call, struct image_export *archive, struct err *er
         "registry_auth", FIELD_OBJECT, .optional = true, .of = &registry_auth_shape,               \
                                        .help = "for the image's registry; else the daemon's own"   \
     }
+/* Of what makes sandboxes; call_read_maker() reads it. */
+#define ON_TIMEOUT_FIELD                                                                           \
+    {                                                                                              \
+        "onTimeout", FIELD_STRING, .optional = true, .choices = sandbox_timeout_words,             \
+                                   .help = "what happens when its time is over: stop keeps its "   \
+                                           "files until they are removed for room or "             \
+                                           "CAY_STOPPED_TTL; absent = stop for clients that send " \
+                                           "the header Cay-Client, else remove"                    \
+    }
 #define PLATFORM_FIELD                                                                             \
     {                                                                                              \
         "platform", FIELD_STRING, .optional = true, .min = 3, .max = 64,                           \

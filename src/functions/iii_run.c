@@ -192,9 +192,10 @@ const struct function iii_run_functions[] = {
     {"sandbox::run", .fields = run_fields, .run = run_code, .scope = SCOPE_WRITE,
      .reach = REACH_ITSELF, .flags = FUNCTION_MAKES | FUNCTION_WAITS, .body_max = 2 * CONTENT_MAX,
      .gives = &iii_run_shape, .help = "Runs code in a sandbox of its own",
-     .errors = ERRORS_PULL " " ERRORS_FILE " sandbox_draining bad_cwd bad_user command_not_found "
-                           "not_executable process_limit bad_payload bad_command bad_base64 "
-                           "bad_fs_request file_failed image_cap_exceeded image_not_installed "
-                           "sandbox_limit exec_slots_full command_timeout agent_too_old"},
+     .errors =
+         ERRORS_PULL " " ERRORS_FILE " sandbox_draining bad_cwd bad_user command_not_found "
+                     "not_executable process_limit bad_payload bad_command bad_base64 "
+                     "bad_fs_request file_failed image_cap_exceeded image_not_installed "
+                     "sandbox_limit stopped_limit exec_slots_full command_timeout agent_too_old"},
     {0},
 };

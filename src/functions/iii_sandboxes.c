@@ -93,6 +93,7 @@ static int create_in_place(struct call *call, const json_t *env, bool passing, c
     const struct iii_settings *settings = iii_settings_of(call);
     struct engine_watch watch = call_watch(call);
     struct maybe_number idle = in_maybe(call, "idle_timeout_secs");
+    struct call_maker maker;
     json_t *sandbox = NULL;
     struct sandbox_request req = {
         .image = in_str(call, "image"),
@@ -109,6 +110,9 @@ static int create_in_place(struct call *call, const json_t *env, bool passing, c
         .metadata = json_object_get(call->in, "metadata"),
     };
 
+    /* Its clients see no warnings and know no stopped sandboxes. */
+    call_read_maker(call, &maker);
+    req.maker.tenant = maker.maker.tenant;
     if (engine_create(call->engine, &req, &watch, &sandbox, err) < 0)
         return create_failed(call, err);
     if (call_gives_made(call, &sandbox, err) < 0)
@@ -294,8 +298,9 @@ const struct function iii_sandbox_functions[] = {
     {"sandbox::create", .fields = create_fields, .run = create, .scope = SCOPE_WRITE,
      .reach = REACH_ITSELF, .flags = FUNCTION_MAKES | FUNCTION_TELLS, .gives = &iii_created_shape,
      .help = "Makes a sandbox and starts it",
-     .errors = ERRORS_PULL " bad_payload image_cap_exceeded image_not_installed sandbox_limit "
-                           "machine_full launcher_lost no_space conflict " ERRORS_NET},
+     .errors = ERRORS_PULL
+     " bad_payload image_cap_exceeded image_not_installed sandbox_limit stopped_limit "
+     "machine_full launcher_lost no_space conflict " ERRORS_NET},
     {"sandbox::stop", .fields = stop_fields, .run = stop, .scope = SCOPE_WRITE,
      .reach = REACH_SANDBOX, .gives = &iii_stopped_shape,
      .help = "Ends a sandbox and removes it with its files",

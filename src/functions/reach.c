@@ -1,5 +1,6 @@
 #include "functions/reach.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -46,6 +47,23 @@ bool caller_reaches(const struct caller *caller, struct engine *e, const char *s
     if (caller->sandbox_id[0] && strcmp(caller->sandbox_id, sandbox_id) != 0)
         return false;
     return !caller->label_key[0] || engine_picks(e, caller_pick(caller, &pick), sandbox_id);
+}
+
+void call_read_maker(const struct call *call, struct call_maker *ret)
+{
+    const struct caller *caller = call->caller;
+    const char *on_timeout = in_str(call, "onTimeout");
+
+    *ret = (struct call_maker){0};
+    ret->maker.expiry_stops =
+        on_timeout ? strcmp(on_timeout, sandbox_timeout_words[true]) == 0 : caller->keeps;
+    ret->maker.replaces = true;
+    ret->maker.pick = caller_pick(caller, &ret->pick);
+    if (caller->label_key[0]) {
+        (void)snprintf(ret->tenant, sizeof(ret->tenant), "%s=%s", caller->label_key,
+                       caller->label_value);
+        ret->maker.tenant = ret->tenant;
+    }
 }
 
 bool call_reaches(const struct call *call, const char *sandbox_id)

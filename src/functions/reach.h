@@ -5,9 +5,8 @@
 
 #include "base/id.h"
 #include "engine/sandboxes.h"
+#include "functions/call.h"
 
-struct call;
-struct caller;
 struct engine;
 struct err;
 struct function;
@@ -48,6 +47,14 @@ extern const struct owned background_owned, snapshot_owned;
 bool caller_is_restricted(const struct caller *caller);
 /* May it be told what is up with the whole daemon, where others are told less? */
 bool caller_sees_daemon(const struct caller *caller);
+/* Who makes a sandbox by this call; its texts live as long as *ret. `onTimeout` of the input wins.
+ */
+struct call_maker {
+    struct sandbox_maker maker;
+    struct sandbox_pick pick;
+    char tenant[2 * LABEL_SIZE];
+};
+void call_read_maker(const struct call *call, struct call_maker *ret);
 /* The sandboxes that it may know of: in *ret, which is valid as long as the caller. NULL = all. */
 const struct sandbox_pick *caller_pick(const struct caller *caller, struct sandbox_pick *ret);
 /* Does it reach that sandbox? Of one that is gone only who has just that one does. */

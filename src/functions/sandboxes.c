@@ -10,6 +10,7 @@
 #include "engine/pull_policy.h"
 #include "engine/watch.h"
 #include "functions/functions_internal.h"
+#include "functions/reach.h"
 #include "functions/ready.h"
 #include "model/sandbox.h"
 #include "service/templates.h"
@@ -19,7 +20,7 @@
 
 /* The texts and lists in it stay the input's, or entrypoint's. */
 static void read_request(const struct call *call, char *const *entrypoint,
-                         struct sandbox_request *ret)
+                         const struct call_maker *maker, struct sandbox_request *ret)
 {
     const json_t *auth = json_object_get(call->in, "registry_auth");
     const char *pull = in_str(call, "pull");
@@ -28,6 +29,7 @@ static void read_request(const struct call *call, char *const *entrypoint,
         .image = in_str(call, "image"),
         .name = in_str(call, "name"),
         .unique = in_bool(call, "unique"),
+        .maker = maker->maker,
         .timeout_s = in_maybe(call, "timeout"),
         .idle_s = in_maybe(call, "idleTimeout"),
         .memory_mb = in_maybe(call, "memory"),
@@ -57,14 +59,15 @@ static void read_request(const struct call *call, char *const *entrypoint,
 /* Public clients send such fields and expect a sandbox; who wonders finds out. */
 static void put_warnings(const struct call *call, const struct template_base *base, json_t *sandbox)
 {
-    json_t *told = json_deep_copy(json_object_get(call->in, TAKE_IGNORED));
+    json_t *ignored = json_object_get(call->in, TAKE_IGNORED);
+    json_t *told = ignored ? json_deep_copy(ignored) : json_array();
 
-    if (base->warning) {
-        told = told ? told : json_array();
+    if (base->warning)
         (void)json_array_append_new(told, json_string(base->warning));
-    }
-    if (told)
-        (void)json_object_set_new(sandbox, "warnings", told);
+    (void)json_array_extend(told, json_object_get(sandbox, "warnings"));
+    if (json_array_size(told) > 0)
+        (void)json_object_set(sandbox, "warnings", told);
+    json_decref(told);
 }
 
 /* Adds a warning to the answer. */
@@ -195,11 +198,13 @@ static int create(struct call *call, struct err *err)
     auto_strv char **entrypoint = in_strings(call, "entrypoint");
     auto_template_base struct template_base base = {0};
     struct sandbox_request req;
+    struct call_maker maker;
 
     drop_yes_and_no(call);
     if (call_take_label(call, err) < 0 || reach_check_image(call, in_str(call, "image"), err) < 0)
         return -1;
-    read_request(call, entrypoint, &req);
+    call_read_maker(call, &maker);
+    read_request(call, entrypoint, &maker, &req);
     return create_of(call, &req, &base, err);
 }
 
@@ -339,11 +344,13 @@ static const struct field create_fields[] = {
     {"name", FIELD_STRING, .optional = true, .lenient = true, .max = SANDBOX_NAME_MAX,
      .example = "\"demo\"", .help = "to use in place of the id; the id when absent"},
     {"unique", FIELD_BOOL, .optional = true,
-     .help = "fail with name_taken when another sandbox has that name; else it can be shared"},
+     .help = "fail with name_taken when another sandbox has that name; else it can be shared. An "
+             "expired one that the caller may remove is removed, and a warning says so"},
     /* The engine brings these four into their ranges, which end where the operator says. */
     {"timeout", FIELD_INT, .optional = true, .lenient = true, .example = "300",
      .help = "seconds until it expires (default CAY_DEFAULT_TIMEOUT); moved to the nearer end of "
              "60 to CAY_MAX_TIMEOUT. Where that is 0 there is no upper end, and 0 = never"},
+    ON_TIMEOUT_FIELD,
     {"idleTimeout", FIELD_INT, .optional = true, .clamp = true, .max = IDLE_S_MAX,
      .help = "seconds without any use until it is stopped, for the reason idle; 0 or absent = it "
              "is not. Commands, calls on files and processes, traffic of ports and touch are use"},
@@ -394,7 +401,7 @@ static const struct field create_fields[] = {
 
 static const struct field list_fields[] = {
     {"status", FIELD_STRING, .optional = true, .choices = sandbox_status_words,
-     .help = "only those with this status"},
+     .help = "only those with this status; expired = stopped because their time was over"},
     {"metadata", FIELD_STRING_MAP, .optional = true,
      .help = "only those with all of these entries"},
     {"page", FIELD_INT, .min = 1, .max = 1000000, .preset = "1", .help = "counted from 1"},
@@ -449,12 +456,12 @@ const struct function sandbox_functions[] = {
      .body_max = 24u << 20, /* patches as base64, and the rest */
      .done = "sandbox", .key = "sandbox", .help = "Makes a sandbox and starts it",
      .gives = &sandbox_shape, .events = &create_event_shape,
-     .errors =
-         ERRORS_PULL " " ERRORS_COMMAND " " ERRORS_PATH
-                     " image_cap_exceeded image_not_installed no_default_command "
-                     "sandbox_limit machine_full " ERRORS_NET " path_traversal conflict "
-                     "patch_failed name_taken " ERRORS_JOIN " " ERRORS_MOUNT " " ERRORS_PORT " "
-                     "launcher_lost template_not_found template_not_ready build_failed"},
+     .errors = ERRORS_PULL
+     " " ERRORS_COMMAND " " ERRORS_PATH
+     " image_cap_exceeded image_not_installed no_default_command "
+     "sandbox_limit stopped_limit machine_full " ERRORS_NET " path_traversal conflict "
+     "patch_failed name_taken " ERRORS_JOIN " " ERRORS_MOUNT " " ERRORS_PORT " "
+     "launcher_lost template_not_found template_not_ready build_failed"},
     {"sandbox::list", "GET", "/sandboxes", list_fields, list, "sandbox_list", SCOPE_READ,
      .reach = REACH_ITSELF, .help = "Lists sandboxes, the newest first",
      .gives = &sandbox_list_shape},
@@ -485,7 +492,8 @@ const struct function sandbox_functions[] = {
      SCOPE_WRITE, .reach = REACH_SANDBOX,
      .help = "Starts a stopped sandbox again, with its files, environment and entrypoint; nothing "
              "happens to one that runs. It expires after its timeout",
-     .gives = &sandbox_shape, .errors = ERRORS_COMMAND " " ERRORS_BOOT " no_space conflict"},
+     .gives = &sandbox_shape,
+     .errors = ERRORS_COMMAND " " ERRORS_BOOT " no_space conflict sandbox_limit"},
     {"sandbox::touch", "POST", "/sandboxes/:sandboxId/touch", NULL, touch, NULL, SCOPE_WRITE,
      .reach = REACH_SANDBOX, .help = "Says that a sandbox is in use, so that it is not idle",
      .gives = &sandbox_shape, .errors = ERRORS_GONE " sandbox_not_running"},

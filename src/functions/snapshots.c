@@ -4,6 +4,7 @@
 #include "engine/images.h"
 #include "engine/watch.h"
 #include "functions/functions_internal.h"
+#include "functions/reach.h"
 #include "model/sandbox.h"
 
 #define ERRORS_SNAPSHOT "snapshot_not_found"
@@ -54,11 +55,12 @@ static int label(struct call *call, struct err *err)
                                  json_object_get(call->in, "labels"), &call->out, err);
 }
 
-/* Its JSON is freed by request_done(). */
-static struct clone_request in_request(const struct call *call)
+/* Its JSON is freed by request_done(); it points into maker. */
+static struct clone_request in_request(const struct call *call, struct call_maker *maker)
 {
     const struct caller *caller = call->caller;
 
+    call_read_maker(call, maker);
     return (struct clone_request){
         .name = in_str(call, "name"),
         .unique = in_bool(call, "unique"),
@@ -66,6 +68,7 @@ static struct clone_request in_request(const struct call *call)
         .locked = reach_locked_keys(call),
         .label = caller->label_key[0] ? json_pack("{s:s}", caller->label_key, caller->label_value)
                                       : NULL,
+        .maker = maker->maker,
     };
 }
 
@@ -79,7 +82,8 @@ static void request_done(struct clone_request *req)
 
 static int clone_snapshot(struct call *call, struct err *err)
 {
-    auto_request struct clone_request req = in_request(call);
+    struct call_maker maker;
+    auto_request struct clone_request req = in_request(call, &maker);
     struct engine_watch watch = call_watch(call);
 
     if (engine_snapshot_clone(call->engine, in_snapshot(call), &req, &watch, &call->out, err) < 0)
@@ -125,7 +129,8 @@ static int import(struct call *call, struct err *err)
 
 static int fork_of(struct call *call, unsigned count, json_t **ret, struct err *err)
 {
-    auto_request struct clone_request req = in_request(call);
+    struct call_maker maker;
+    auto_request struct clone_request req = in_request(call, &maker);
     struct engine_watch watch = call_watch(call);
 
     if (engine_fork(call->engine, in_id(call), count, &req, &watch, ret, err) < 0)
@@ -212,6 +217,7 @@ static const struct field diff_fields[] = {
 static const struct field clone_fields[] = {
     {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX, .help = "of the new sandbox"},
     UNIQUE_FIELD,
+    ON_TIMEOUT_FIELD,
     {0},
 };
 
@@ -220,11 +226,12 @@ static const struct field fork_fields[] = {
     {"name", FIELD_STRING, .optional = true, .max = SANDBOX_NAME_MAX - 8,
      .help = "of the new sandbox; several are called NAME-1, NAME-2 and so on"},
     UNIQUE_FIELD,
+    ON_TIMEOUT_FIELD,
     {0},
 };
 
 #define ERRORS_CLONE                                                                               \
-    "sandbox_limit machine_full no_space image_not_found launcher_lost "                           \
+    "sandbox_limit stopped_limit machine_full no_space image_not_found launcher_lost "             \
     "image_cap_exceeded " ERRORS_NET " path_traversal name_taken image_not_allowed " ERRORS_JOIN   \
     " " ERRORS_MOUNT " " ERRORS_COMMAND
 

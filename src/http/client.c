@@ -29,7 +29,7 @@ enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_UNTIL_CLOSE };
 struct http_client {
     char *target, *token;
     char *host; /* for the Host header */
-    const char *accept;
+    const char *accept, *name;
     char *key;        /* of the next request, */
     struct buf extra; /* and header lines of it */
     const char *want; /* a header of answers, */
@@ -103,6 +103,11 @@ void http_client_bound(struct http_client *c, int stop_fd, int silence_ms)
 void http_client_accept(struct http_client *c, const char *type)
 {
     c->accept = type;
+}
+
+void http_client_name(struct http_client *c, const char *name)
+{
+    c->name = name;
 }
 
 static void hang_up(struct http_client *c)
@@ -261,6 +266,8 @@ static int request_head(struct http_client *c, struct buf *b, const char *method
     (void)buf_addf(b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, c->host);
     if (c->token)
         (void)buf_addf(b, "Authorization: Bearer %s\r\n", c->token);
+    if (c->name)
+        (void)buf_addf(b, "Cay-Client: %s\r\n", c->name);
     if (c->accept)
         (void)buf_addf(b, "Accept: %s\r\n", c->accept);
     if (type)

@@ -15,6 +15,10 @@ struct http_client;
 struct http_client *http_client_new(const char *target, const char *token);
 void http_client_free(struct http_client *c);
 
+/* Sent as Cay-Client with every request: "NAME/VERSION", a string literal; NULL = not sent, as at
+ * first. */
+void http_client_name(struct http_client *c, const char *name);
+
 /* The Accept header of the requests that follow (a string literal, not copied); NULL = none is
  * sent, as at first. */
 void http_client_accept(struct http_client *c, const char *type);

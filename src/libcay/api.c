@@ -14,10 +14,12 @@
 #define ANSWER_MAX (64u << 20)
 #define ERROR_MAX  (64u << 10)
 
-void api_init(struct api *api, const char *target, const char *token, struct api_failure *failure)
+void api_init(struct api *api, const char *target, const char *token, const char *name,
+              struct api_failure *failure)
 {
     api->target = xstrdup(target);
     api->http = http_client_new(target, token);
+    http_client_name(api->http, name);
     api->failure = failure;
 }
 

@@ -35,8 +35,9 @@ int api_address(const char *host, char **ret, bool *ret_chosen, struct err *err)
 /* The token that the environment has; NULL = none. */
 const char *api_token(void);
 
-/* target is of api_address(). */
-void api_init(struct api *api, const char *target, const char *token, struct api_failure *failure);
+/* target is of api_address(); name as http_client_name() takes it. */
+void api_init(struct api *api, const char *target, const char *token, const char *name,
+              struct api_failure *failure);
 void api_close(struct api *api);
 #define auto_api __attribute__((cleanup(api_close)))
 void api_failure_clear(struct api_failure *failure);

@@ -138,7 +138,9 @@ struct cay_create {
     /* "KEY=value" each, NULL at the end. */
     const char *const *env;
     const char *const *metadata;
-    int64_t memory_mb, pids, disk_mb, timeout_s; /* 0 = the daemon's default */
+    /* 0 = the daemon's default. After timeout_s it is stopped and keeps its files, or, with
+     * "onTimeout": "remove" in more, removed. */
+    int64_t memory_mb, pids, disk_mb, timeout_s;
     double cpu;
     /* A JSON object: further fields of POST /sandbox/sandboxes, or other values. */
     const char *more;

@@ -192,7 +192,7 @@ static struct line *line_new(const struct cay *client)
 {
     struct line *line = xcalloc(1, sizeof(*line));
 
-    api_init(&line->api, client->target, client->token, &line->failure);
+    api_init(&line->api, client->target, client->token, "libcay/" CAY_VERSION, &line->failure);
     return line;
 }
 

@@ -19,8 +19,10 @@ const char *const sandbox_state_words[SANDBOX_STATES + 1] = {
     [SANDBOX_STOPPED] = "stopped",   [SANDBOX_REMOVING] = "removing",
 };
 
-const char *const sandbox_status_words[] = {"creating", "running", "paused",
-                                            "stopped",  "expired", NULL};
+const char *const sandbox_status_words[] = {
+    "creating", "running", "paused", "stopped", SANDBOX_STATUS_EXPIRED, NULL};
+
+const char *const sandbox_timeout_words[] = {"remove", "stop", NULL};
 
 /* The whole lifecycle: what may follow. */
 static const unsigned next_states[SANDBOX_STATES] = {
@@ -137,6 +139,8 @@ json_t *sandbox_spec_json(const struct sandbox_spec *spec)
         set_int(o, "idleTimeout", spec->idle_s);
     if (spec->idle_removes)
         (void)json_object_set_new(o, "idleRemoves", json_true());
+    if (spec->expiry_stops)
+        set_text(o, "onTimeout", sandbox_timeout_words[true]);
     set_int(o, "memory", spec->limits.memory_mb);
     (void)json_object_set_new(o, "cpu", json_real(spec->limits.cpu_millis / 1000.0));
     set_int(o, "disk", spec->limits.disk_mb);
@@ -302,6 +306,7 @@ static int load(const json_t *config, struct sandbox_spec *ret, struct err *err)
         return err_set(err, ERR_INTERNAL, "the stored configuration has no usable cpu");
     ret->limits.cpu_millis = (uint32_t)(json_number_value(cpu) * 1000 + 0.5);
     ret->idle_removes = json_is_true(json_object_get(config, "idleRemoves"));
+    ret->expiry_stops = strcmp(json_text(config, "onTimeout"), sandbox_timeout_words[true]) == 0;
     ret->network = load_network(json_object_get(config, "network"));
     ret->networks = load_networks(json_object_get(config, "networks"));
     ret->name = load_text(config, "name");

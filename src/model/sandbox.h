@@ -25,9 +25,13 @@ enum sandbox_state {
 /* By state, ended by NULL. Clients see those from SANDBOX_CREATING on. */
 extern const char *const sandbox_state_words[SANDBOX_STATES + 1];
 
-/* What a list can be filtered by, ended by NULL: what clients can see, and "expired", which public
- * clients know and no sandbox is any more once it has. */
+/* What a list can be filtered by, ended by NULL: the states that clients can see, and "expired":
+ * the stopped sandboxes whose time was over. */
 extern const char *const sandbox_status_words[];
+#define SANDBOX_STATUS_EXPIRED "expired"
+
+/* What happens when the time of a sandbox is over, by expiry_stops; ended by NULL. */
+extern const char *const sandbox_timeout_words[];
 
 const char *sandbox_state_name(enum sandbox_state state);
 int sandbox_state_parse(const char *name, enum sandbox_state *ret); /* 0 or -EINVAL */
@@ -84,6 +88,7 @@ struct sandbox_spec {
     uint32_t timeout_s; /* 0 = it has no end */
     uint32_t idle_s;    /* it is stopped when nothing was done with it for so long; 0 = never */
     bool idle_removes;  /* and then it is removed instead */
+    bool expiry_stops;  /* when its time is over it is stopped; else it is removed */
     struct sandbox_limits limits;
     json_t
         *network; /* NULL = none, true, or an object: what it may reach (docs/network-policy.md) */

@@ -9,6 +9,8 @@ static const struct field config_fields[] = {
      .help = "seconds without use until it is stopped"},
     {"idleRemoves", FIELD_BOOL, .optional = true,
      .help = "true: after idleTimeout it is removed, not stopped, as sandboxes of iii are"},
+    {"onTimeout", FIELD_STRING, .optional = true, .choices = sandbox_timeout_words,
+     .help = "stop: after timeout it is stopped and keeps its files; absent = it is removed"},
     {"memory", FIELD_INT, .example = "512", .help = "MB"},
     {"cpu", FIELD_NUMBER, .example = "1.0", .help = "cores"},
     {"disk", FIELD_INT, .example = "4096", .help = "MB"},

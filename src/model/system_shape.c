@@ -40,7 +40,9 @@ static const struct field limits_fields[] = {
     {"timeoutMin", FIELD_INT, .example = "60", .help = "seconds"},
     {"timeoutMax", FIELD_INT, .optional = true, .example = "86400",
      .help = "seconds; absent = any, and a sandbox may have no end (0)"},
-    {"maxSandboxes", FIELD_INT, .example = "50", .help = "at a time"},
+    {"maxSandboxes", FIELD_INT, .example = "50", .help = "at a time, without stopped ones"},
+    {"maxStopped", FIELD_INT, .optional = true, .example = "200",
+     .help = "stopped ones; absent = any"},
     {"maxCommandSeconds", FIELD_INT, .optional = true, .example = "300",
      .help = "of a command that is waited for; absent = any"},
     {0},
@@ -70,7 +72,8 @@ static const struct field sweep_fields[] = {
     {"swept", FIELD_INT, .example = "2", .help = "how many were removed"},
     {0},
 };
-const struct shape sweep_shape = {"Sweep", sweep_fields, .help = "expired sandboxes that are gone"};
+const struct shape sweep_shape = {
+    "Sweep", sweep_fields, .help = "sandboxes whose time was over: removed, or about to stop"};
 
 static const struct field stray_fields[] = {
     {"id", FIELD_STRING, .example = EXAMPLE_SANDBOX_ID, .help = "whose it was"},

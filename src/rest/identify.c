@@ -46,6 +46,14 @@ struct auth_request rest_from(const struct rest *rest, struct http_req *req,
     return r;
 }
 
+bool rest_says_client(struct http_req *req)
+{
+    const char *text = http_req_header(req, "Cay-Client");
+    const char *slash = text ? strchr(text, '/') : NULL;
+
+    return slash && slash > text && slash[1];
+}
+
 int rest_identify(const struct rest *rest, const struct auth_request *from, struct caller *ret,
                   struct err *err)
 {

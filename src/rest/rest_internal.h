@@ -32,6 +32,8 @@ struct rest {
 /* token: where one that came as a subprotocol is put. */
 struct auth_request rest_from(const struct rest *rest, struct http_req *req,
                               char token[REST_TOKEN_SIZE]);
+/* Does it have "Cay-Client: NAME/VERSION", which clients of cay's own send with every request? */
+bool rest_says_client(struct http_req *req);
 /* Who has a token that was made for it (functions/callers.h) is that, whatever else is true of it:
  * also on the unix socket, and where none is needed. Without any token anybody on this machine, and
  * anything that can make it send requests, may call over TCP; such a caller has proved nothing. */

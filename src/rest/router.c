@@ -157,7 +157,7 @@ static bool is_below(const struct rest_mount *m, const char *path)
 static bool enter_mount(struct rest *rest, struct http_req *req, const struct auth_request *from,
                         const struct rest_mount *m)
 {
-    struct caller caller = {.face = m->face};
+    struct caller caller = {.face = m->face, .keeps = rest_says_client(req)};
     struct rate_state rate = {0};
     struct err err = {0};
 
@@ -186,7 +186,7 @@ static void handle(struct rest *rest, struct http_req *req)
     enum route_result found = ROUTE_UNKNOWN;
     char token[REST_TOKEN_SIZE]; /* of a web page's WebSocket */
     struct auth_request from = rest_from(rest, req, token);
-    struct caller caller = {.face = "rest"};
+    struct caller caller = {.face = "rest", .keeps = rest_says_client(req)};
     struct rate_state rate = {0};
     struct route_match match = {0};
     struct err err = {0};

@@ -147,8 +147,8 @@ int node_select(struct node *n, const char **ret, struct err *err)
 
     if (engine_metrics(n->engine, &metrics, err) < 0)
         return -1;
-    full = count_of(metrics, "activeSandboxes") + count_of(metrics, "stoppedSandboxes") >=
-           (json_int_t)engine_config(n->engine)->max_sandboxes;
+    full =
+        count_of(metrics, "activeSandboxes") >= (json_int_t)engine_config(n->engine)->max_sandboxes;
     low = json_is_true(json_object_get(metrics, "diskLow"));
     json_decref(metrics);
     if (full || low)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "engine/news.h"
 #include "engine/pool.h"
 #include "service/alerts.h"
@@ -18,7 +19,13 @@
 #include "service/traces.h"
 #include "service/usage.h"
 
-/* What nobody called for, and yet was refused or removed. */
+static bool is_stop_by_expiry(const char *topic, const json_t *data)
+{
+    return strcmp(topic, "sandbox.stopped") == 0 &&
+           strcmp(json_text(data, "reason"), "expired") == 0;
+}
+
+/* What nobody called for, and yet was refused, stopped or removed. */
 static void audit_news(struct audit *a, const char *topic, const char *id, const json_t *data)
 {
     bool denied = strcmp(topic, "network.denied") == 0;
@@ -29,7 +36,7 @@ static void audit_news(struct audit *a, const char *topic, const char *id, const
                                 .is_common = denied};
     char *detail;
 
-    if (!denied && strcmp(topic, "sandbox.expired") != 0)
+    if (!denied && strcmp(topic, "sandbox.expired") != 0 && !is_stop_by_expiry(topic, data))
         return;
     detail = json_dumps(data, JSON_COMPACT | JSON_ENSURE_ASCII);
     entry.detail = detail && strlen(detail) <= 4096 ? detail : NULL;

@@ -39,11 +39,12 @@ TOKEN = "conformance"
 class Adapter:
     """How a client is built and started, and what it does not offer, with the reason: an operation, `operation.argument`, or a whole case."""
 
-    def __init__(self, name, about, make, missing=lambda: None, lacks=None, tells_status=True):
+    def __init__(self, name, about, make, missing=lambda: None, lacks=None, tells_status=True, keeps=True):
         self.name, self.about = name, about
         self.make = make  # builds it and gives the command
         self.missing = functools.lru_cache(missing)  # says why it cannot take part here, or None
         self.lacks, self.tells_status = lacks or {}, tells_status
+        self.keeps = keeps  # it sends Cay-Client: its sandboxes are stopped when their time is over
 
 
 def script(path):
@@ -65,7 +66,7 @@ def rust():
 
 
 ADAPTERS = {adapter.name: adapter for adapter in (
-    Adapter("raw", "plain HTTP, the yardstick", script("sdk/conformance/adapters/raw.py")),
+    Adapter("raw", "plain HTTP, the yardstick", script("sdk/conformance/adapters/raw.py"), keeps=False),
     Adapter("cli", "the command line, a `cay` for each operation",
             script("sdk/conformance/adapters/cli.py"), tells_status=False, lacks={
                 **dict.fromkeys(("stat", "mkdir", "move_file", "chmod", "search"), "the command line leaves it to `cay exec` and the sandbox's own programs"),
@@ -74,7 +75,7 @@ ADAPTERS = {adapter.name: adapter for adapter in (
                 "sandboxes/names": "names that `cay create` gives need no quotes anywhere",
                 "sandboxes/unique_names": "a name that `cay create` gives is always that of one sandbox",
                 "list.metadata": "`cay ls` has no such flag; `--json` and jq do it"}),
-    Adapter("mcp", "the daemon's tools over MCP", script("sdk/conformance/adapters/mcp.py"), lacks={
+    Adapter("mcp", "the daemon's tools over MCP", script("sdk/conformance/adapters/mcp.py"), keeps=False, lacks={
         **dict.fromkeys(("get", "pause", "resume", "stop", "start", "renew", "exec_stream", "background", "background_wait", "upload",
                          "download", "stat", "mkdir", "remove_file", "remove_dir", "move_file", "chmod", "search", "env_delete",
                          "context_create", "git_log", "delete_snapshot", "queue_cancel", "port_unexpose", "volume_list", "volume_detach",
@@ -330,6 +331,7 @@ class Run:
                     self.step(step)
                 except Differs as found:
                     raise Differs(f"step {number} ({self.title(step)}): {found}") from None
+            self.check_expiry()
             left = [f"without `{op}`: {why}" for op, why in self.left_out.items()]
             self.outcome = ("same", "; ".join(left))
         except NotOffered as found:
@@ -447,6 +449,15 @@ class Run:
     def note(self, op, ok):
         if op in self.PLACES and "id" in ok:
             self.made.append((self.PLACES[op], ok["id"]))
+
+    def check_expiry(self):
+        """What the client's sandboxes are told to do at the end of their time."""
+        want = "stop" if self.talk.adapter.keeps else None
+        made = [id for place, id in self.made if place == "sandboxes"] if self.key.startswith("sandboxes/") else []
+        with Api(unix=self.daemon.socket_path, token=TOKEN) as api:
+            for said in (api.get(f"/sandboxes/{id}") for id in made):
+                if said.status == 200 and said.ok()["config"].get("onTimeout") != want:
+                    raise Differs(f"onTimeout is {said.ok()['config'].get('onTimeout')} and not {want}: does it send Cay-Client?")
 
     def clean(self):
         """What the case made goes: sandboxes first."""

@@ -15,6 +15,11 @@ def too_many(api, own):
     return api.try_create()
 
 
+def too_many_stopped(api, own):
+    api.post(f"/sandboxes/{api.create()['id']}/stop").ok()
+    return api.try_create()
+
+
 def too_often(api, own):
     with own.api() as tcp:
         return next(reply for reply in iter(lambda: tcp.get("/info"), None) if reply.status != 200)
@@ -114,6 +119,7 @@ TOGETHER = {"CAY_MAX_IMAGE_SIZE": 1, "CAY_MAX_SNAPSHOTS": 1, "CAY_MAX_VOLUMES": 
 # How it is met, with which settings, the status, the code, and what the text has in it.
 MET = [
     (too_many, {"CAY_MAX_SANDBOXES": 1}, 429, "sandbox_limit", "CAY_MAX_SANDBOXES"),
+    (too_many_stopped, {"CAY_MAX_STOPPED": 1}, 429, "stopped_limit", "CAY_MAX_STOPPED"),
     (too_often, {"CAY_RATE_LIMIT_ENABLED": "true", "CAY_RATE_TOKEN_RPM": 1, "CAY_RATE_TOKEN_BURST": 2}, 429,
      "rate_limited", "1 requests a minute, 2 at once (CAY_RATE_TOKEN_RPM, CAY_RATE_TOKEN_BURST)"),
     (too_long, {"CAY_MAX_CMD_TIMEOUT": 1}, 408, "command_timeout", "CAY_MAX_CMD_TIMEOUT"),

@@ -84,6 +84,7 @@ static struct fake {
     atomic_uint looks;     /* how often it was looked at */
     atomic_bool hold_look; /* a look at it lasts until this is over */
     atomic_uint watch_asked;
+    atomic_ullong disk_mb; /* that the disk of each box takes */
     atomic_ullong free_mb; /* of the host's disk, which takes 1 TiB; 0 = it cannot be told */
     void (*on_disk_room)(const char *id);    /* before somebody is told of a disk's room */
     void (*_Atomic on_kill)(const char *id); /* before a box is killed */
@@ -755,6 +756,13 @@ static int fake_room(struct runtime *rt, struct host_room *ret, struct err *err)
     return ret->free ? 0 : err_set(err, ERR_UNSUPPORTED, "its disks are elsewhere");
 }
 
+static uint64_t fake_disk_bytes(struct runtime *rt, const struct box *box)
+{
+    (void)rt;
+    (void)box;
+    return atomic_load(&fake.disk_mb) << 20;
+}
+
 static int fake_disk_room(struct runtime *rt, const struct box *box, struct disk_room *ret,
                           struct err *err)
 {
@@ -855,6 +863,7 @@ static const struct runtime_ops fake_ops = {
     .limit = fake_limit,
     .stats = fake_stats,
     .room = fake_room,
+    .disk_bytes = fake_disk_bytes,
     .disk_room = fake_disk_room,
     .disk_lease = fake_disk_lease,
     .disk_open = fake_disk_open,

@@ -83,7 +83,7 @@ TEST(the_longest_name_leaves_room_for_the_ids_of_its_holders)
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         CHECK(strstr(err.text, all[i].box.id));
     CHECK(strstr(err.text, "use an id"));
-    CHECK_INT(namesakes_reserve(&names, name, true, &err), -1);
+    CHECK_INT(namesakes_reserve(&names, name, true, NULL, NULL, &err), -1);
     CHECK(strstr(err.text, all[2].box.id));
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         namesakes_remove(&names, &all[i]);
@@ -95,9 +95,9 @@ TEST(a_name_that_is_being_given_is_taken)
     struct sandbox *found;
     struct err err = {0};
 
-    CHECK_INT(namesakes_reserve(&names, NULL, false, &err), 0);
-    CHECK_INT(namesakes_reserve(&names, "web", true, &err), 0);
-    CHECK_INT(namesakes_reserve(&names, "web", true, &err), -1);
+    CHECK_INT(namesakes_reserve(&names, NULL, false, NULL, NULL, &err), 0);
+    CHECK_INT(namesakes_reserve(&names, "web", true, NULL, NULL, &err), 0);
+    CHECK_INT(namesakes_reserve(&names, "web", true, NULL, NULL, &err), -1);
     CHECK_INT(err.kind, ERR_CONFLICT);
     CHECK_STR(err.code, "name_taken");
     CHECK(strstr(err.text, "being made"));
@@ -106,11 +106,11 @@ TEST(a_name_that_is_being_given_is_taken)
     namesakes_unreserve(&names, "web");
     CHECK(!names.tree);
     /* Also by one who would share it. */
-    CHECK_INT(namesakes_reserve(&names, "web", false, &err), 0);
-    CHECK_INT(namesakes_reserve(&names, "web", false, &err), 0);
-    CHECK_INT(namesakes_reserve(&names, "web", true, &err), -1);
+    CHECK_INT(namesakes_reserve(&names, "web", false, NULL, NULL, &err), 0);
+    CHECK_INT(namesakes_reserve(&names, "web", false, NULL, NULL, &err), 0);
+    CHECK_INT(namesakes_reserve(&names, "web", true, NULL, NULL, &err), -1);
     namesakes_unreserve(&names, "web");
-    CHECK_INT(namesakes_reserve(&names, "web", true, &err), -1);
+    CHECK_INT(namesakes_reserve(&names, "web", true, NULL, NULL, &err), -1);
     namesakes_unreserve(&names, "web");
     CHECK(!names.tree);
 }

@@ -91,6 +91,7 @@ impl ClientBuilder {
 
 fn headers(token: Option<String>) -> Result<reqwest::header::HeaderMap> {
     let mut headers = reqwest::header::HeaderMap::new();
+    headers.insert("cay-client", reqwest::header::HeaderValue::from_static(concat!("cay-rust/", env!("CARGO_PKG_VERSION"))));
     if let Some(token) = token {
         let mut value = reqwest::header::HeaderValue::from_str(&format!("Bearer {token}"))
             .map_err(|_| Error::Invalid("the token has characters that no token has".into()))?;

@@ -61,9 +61,15 @@ impl CreateSandbox {
         self
     }
 
-    /// So long it lives.
+    /// So long it lives. Then it is stopped and keeps its files, unless [`on_timeout`](Self::on_timeout) says otherwise.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.request.timeout = Some(timeout.as_secs() as i64);
+        self
+    }
+
+    /// What happens when its time is over.
+    pub fn on_timeout(mut self, what: types::OnTimeout) -> Self {
+        self.request.on_timeout = Some(what);
         self
     }
 

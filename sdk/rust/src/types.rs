@@ -2724,9 +2724,12 @@ pub struct Limits {
     /// Seconds; absent = any, and a sandbox may have no end (0).
     #[serde(rename = "timeoutMax", default, skip_serializing_if = "Option::is_none")]
     pub timeout_max: Option<i64>,
-    /// At a time.
+    /// At a time, without stopped ones.
     #[serde(rename = "maxSandboxes")]
     pub max_sandboxes: i64,
+    /// Stopped ones; absent = any.
+    #[serde(rename = "maxStopped", default, skip_serializing_if = "Option::is_none")]
+    pub max_stopped: Option<i64>,
     /// Of a command that is waited for; absent = any.
     #[serde(rename = "maxCommandSeconds", default, skip_serializing_if = "Option::is_none")]
     pub max_command_seconds: Option<i64>,
@@ -3241,6 +3244,13 @@ pub struct ObservabilityTracesQuery {
     /// How many to leave out first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<i64>,
+}
+
+open_enum! {
+    /// What `onTimeout` can be.
+    OnTimeout,
+    Remove = "remove",
+    Stop = "stop",
 }
 
 /// An OpenAPI 3.1 document.
@@ -3914,6 +3924,9 @@ pub struct SandboxCloneRequest {
     /// Fail with name_taken when another sandbox has such a name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<bool>,
+    /// What happens when its time is over: stop keeps its files until they are removed for room or CAY_STOPPED_TTL; absent = stop for clients that send the header Cay-Client, else remove.
+    #[serde(rename = "onTimeout", skip_serializing_if = "Option::is_none")]
+    pub on_timeout: Option<OnTimeout>,
 }
 
 /// What a sandbox was made from.
@@ -3933,6 +3946,9 @@ pub struct SandboxConfig {
     /// true: after idleTimeout it is removed, not stopped, as sandboxes of iii are.
     #[serde(rename = "idleRemoves", default, skip_serializing_if = "Option::is_none")]
     pub idle_removes: Option<bool>,
+    /// stop: after timeout it is stopped and keeps its files; absent = it is removed.
+    #[serde(rename = "onTimeout", default, skip_serializing_if = "Option::is_none")]
+    pub on_timeout: Option<OnTimeout>,
     /// MB.
     pub memory: i64,
     /// Cores.
@@ -3989,12 +4005,15 @@ pub struct SandboxCreateRequest {
     /// To use in place of the id; the id when absent; another type is ignored with a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Fail with name_taken when another sandbox has that name; else it can be shared.
+    /// Fail with name_taken when another sandbox has that name; else it can be shared. An expired one that the caller may remove is removed, and a warning says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<bool>,
     /// Seconds until it expires (default CAY_DEFAULT_TIMEOUT); moved to the nearer end of 60 to CAY_MAX_TIMEOUT. Where that is 0 there is no upper end, and 0 = never; another type is ignored with a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
+    /// What happens when its time is over: stop keeps its files until they are removed for room or CAY_STOPPED_TTL; absent = stop for clients that send the header Cay-Client, else remove.
+    #[serde(rename = "onTimeout", skip_serializing_if = "Option::is_none")]
+    pub on_timeout: Option<OnTimeout>,
     /// Seconds without any use until it is stopped, for the reason idle; 0 or absent = it is not. Commands, calls on files and processes, traffic of ports and touch are use; moved to the nearer end of 0 to 315360000.
     #[serde(rename = "idleTimeout", skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<i64>,
@@ -4087,6 +4106,9 @@ pub struct SandboxForkRequest {
     /// Fail with name_taken when another sandbox has such a name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<bool>,
+    /// What happens when its time is over: stop keeps its files until they are removed for room or CAY_STOPPED_TTL; absent = stop for clients that send the header Cay-Client, else remove.
+    #[serde(rename = "onTimeout", skip_serializing_if = "Option::is_none")]
+    pub on_timeout: Option<OnTimeout>,
 }
 
 /// One page of sandboxes.
@@ -4110,7 +4132,7 @@ pub struct SandboxList {
 /// What is asked of `sandbox_list`, in the query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SandboxListQuery {
-    /// Only those with this status.
+    /// Only those with this status; expired = stopped because their time was over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SandboxListStatus>,
     /// Only those with all of these entries.
@@ -4329,6 +4351,9 @@ pub struct SnapshotCloneRequest {
     /// Fail with name_taken when another sandbox has such a name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<bool>,
+    /// What happens when its time is over: stop keeps its files until they are removed for room or CAY_STOPPED_TTL; absent = stop for clients that send the header Cay-Client, else remove.
+    #[serde(rename = "onTimeout", skip_serializing_if = "Option::is_none")]
+    pub on_timeout: Option<OnTimeout>,
 }
 
 /// What is asked of `snapshot_create`.
@@ -4491,7 +4516,7 @@ pub struct Success {
     pub success: bool,
 }
 
-/// Expired sandboxes that are gone.
+/// Sandboxes whose time was over: removed, or about to stop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sweep {

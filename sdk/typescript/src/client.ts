@@ -238,7 +238,10 @@ export class HttpClient {
   }
 
   #headers(): Message["headers"] {
-    const headers: Message["headers"] = { "user-agent": `cay-typescript/${apiVersion}` };
+    const headers: Message["headers"] = {
+      "user-agent": `cay-typescript/${apiVersion}`,
+      "cay-client": `cay-typescript/${apiVersion}`,
+    };
     if (this.#token) headers.authorization = `Bearer ${this.#token}`;
     return headers;
   }

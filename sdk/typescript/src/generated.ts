@@ -209,6 +209,8 @@ export interface SandboxConfig {
   idleTimeout?: number;
   /** true: after idleTimeout it is removed, not stopped, as sandboxes of iii are */
   idleRemoves?: boolean;
+  /** stop: after timeout it is stopped and keeps its files; absent = it is removed */
+  onTimeout?: "remove" | "stop" | OtherWord;
   /** MB */
   memory: number;
   /** cores */
@@ -1606,7 +1608,7 @@ export interface ImageDeleted {
   deleted: string;
 }
 
-/** expired sandboxes that are gone */
+/** sandboxes whose time was over: removed, or about to stop */
 export interface Sweep {
   /** how many were removed */
   swept: number;
@@ -1670,8 +1672,10 @@ export interface Limits {
   timeoutMin: number;
   /** seconds; absent = any, and a sandbox may have no end (0) */
   timeoutMax?: number;
-  /** at a time */
+  /** at a time, without stopped ones */
   maxSandboxes: number;
+  /** stopped ones; absent = any */
+  maxStopped?: number;
   /** of a command that is waited for; absent = any */
   maxCommandSeconds?: number;
 }
@@ -2541,10 +2545,12 @@ export interface SandboxCreateInput {
   image?: string | undefined;
   /** to use in place of the id; the id when absent; another type is ignored with a warning */
   name?: string | undefined;
-  /** fail with name_taken when another sandbox has that name; else it can be shared */
+  /** fail with name_taken when another sandbox has that name; else it can be shared. An expired one that the caller may remove is removed, and a warning says so */
   unique?: boolean | undefined;
   /** seconds until it expires (default CAY_DEFAULT_TIMEOUT); moved to the nearer end of 60 to CAY_MAX_TIMEOUT. Where that is 0 there is no upper end, and 0 = never; another type is ignored with a warning */
   timeout?: number | undefined;
+  /** what happens when its time is over: stop keeps its files until they are removed for room or CAY_STOPPED_TTL; absent = stop for clients that send the header Cay-Client, else remove */
+  onTimeout?: "remove" | "stop" | undefined;
   /** seconds without any use until it is stopped, for the reason idle; 0 or absent = it is not. Commands, calls on files and processes, traffic of ports and touch are use; moved to the nearer end of 0 to 315360000 */
   idleTimeout?: number | undefined;
   /** MB of memory (default CAY_DEFAULT_MEMORY); moved to the nearer end of 64 to CAY_MAX_MEMORY; another type is ignored with a warning */
@@ -2589,7 +2595,7 @@ export interface SandboxCreateInput {
 
 /** What sandbox_list takes: Lists sandboxes, the newest first. */
 export interface SandboxListInput {
-  /** only those with this status */
+  /** only those with this status; expired = stopped because their time was over */
   status?: "creating" | "running" | "paused" | "stopped" | "expired" | undefined;
   /** only those with all of these entries */
   metadata?: Record<string, string> | undefined;
@@ -3945,6 +3951,8 @@ export interface SnapshotCloneInput {
   name?: string | undefined;
   /** fail with name_taken when another sandbox has such a name */
   unique?: boolean | undefined;
+  /** what happens when its time is over: stop keeps its files until they are removed for room or CAY_STOPPED_TTL; absent = stop for clients that send the header Cay-Client, else remove */
+  onTimeout?: "remove" | "stop" | undefined;
 }
 
 /** What sandbox_diff takes: Tells which files of a sandbox were added, modified or deleted; one that runs stands still meanwhile. */
@@ -3963,6 +3971,8 @@ export interface SandboxCloneInput {
   name?: string | undefined;
   /** fail with name_taken when another sandbox has such a name */
   unique?: boolean | undefined;
+  /** what happens when its time is over: stop keeps its files until they are removed for room or CAY_STOPPED_TTL; absent = stop for clients that send the header Cay-Client, else remove */
+  onTimeout?: "remove" | "stop" | undefined;
 }
 
 /** What sandbox_fork takes: Makes several such clones, or none. */
@@ -3975,6 +3985,8 @@ export interface SandboxForkInput {
   name?: string | undefined;
   /** fail with name_taken when another sandbox has such a name */
   unique?: boolean | undefined;
+  /** what happens when its time is over: stop keeps its files until they are removed for room or CAY_STOPPED_TTL; absent = stop for clients that send the header Cay-Client, else remove */
+  onTimeout?: "remove" | "stop" | undefined;
 }
 
 /** What volume_create takes: Makes a volume. */
@@ -5153,8 +5165,10 @@ export type ErrorCode =
   | "sandbox_draining"
   /** only a paused sandbox can go on */
   | "sandbox_not_paused"
-  /** there are as many sandboxes as there may be */
+  /** there are as many sandboxes as there may be that are not stopped */
   | "sandbox_limit"
+  /** there are as many stopped sandboxes as there may be, and none has expired */
+  | "stopped_limit"
   /** all sandboxes together have as much memory or as many processes as they may */
   | "machine_full"
   /** what makes sandboxes is being started again */

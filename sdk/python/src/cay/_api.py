@@ -47,6 +47,7 @@ class Api:
         name: Optional[str] = None,
         unique: Optional[bool] = None,
         timeout: Optional[int] = None,
+        on_timeout: Optional[str] = None,
         idle_timeout: Optional[int] = None,
         memory: Optional[int] = None,
         cpu: Optional[float] = None,
@@ -70,7 +71,7 @@ class Api:
     ) -> m.Sandbox:
         """Makes a sandbox and starts it."""
         content_ = await self._client.call_bytes(
-            "POST", "/sandboxes", json={"image": image, "name": name, "unique": unique, "timeout": timeout, "idleTimeout": idle_timeout, "memory": memory, "cpu": cpu, "pids": pids, "disk": disk, "network": network, "networks": networks, "env": env, "workdir": workdir, "metadata": metadata, "entrypoint": entrypoint, "runEntrypoint": run_entrypoint, "volumes": volumes, "tmpfs": tmpfs, "ports": ports, "patches": patches, "pull": pull, "platform": platform, "registry_auth": registry_auth, "template": template}, idempotent=True
+            "POST", "/sandboxes", json={"image": image, "name": name, "unique": unique, "timeout": timeout, "onTimeout": on_timeout, "idleTimeout": idle_timeout, "memory": memory, "cpu": cpu, "pids": pids, "disk": disk, "network": network, "networks": networks, "env": env, "workdir": workdir, "metadata": metadata, "entrypoint": entrypoint, "runEntrypoint": run_entrypoint, "volumes": volumes, "tmpfs": tmpfs, "ports": ports, "patches": patches, "pull": pull, "platform": platform, "registry_auth": registry_auth, "template": template}, idempotent=True
         )
         answer: m.Sandbox = from_json("Sandbox", content_)
         return answer
@@ -82,6 +83,7 @@ class Api:
         name: Optional[str] = None,
         unique: Optional[bool] = None,
         timeout: Optional[int] = None,
+        on_timeout: Optional[str] = None,
         idle_timeout: Optional[int] = None,
         memory: Optional[int] = None,
         cpu: Optional[float] = None,
@@ -104,7 +106,7 @@ class Api:
         template: Optional[str] = None,
     ) -> AsyncIterator[m.CreateEvent]:
         """Makes a sandbox and starts it, and tells how far it is."""
-        return self._events("CreateEvent", "POST", "/sandboxes", json={"image": image, "name": name, "unique": unique, "timeout": timeout, "idleTimeout": idle_timeout, "memory": memory, "cpu": cpu, "pids": pids, "disk": disk, "network": network, "networks": networks, "env": env, "workdir": workdir, "metadata": metadata, "entrypoint": entrypoint, "runEntrypoint": run_entrypoint, "volumes": volumes, "tmpfs": tmpfs, "ports": ports, "patches": patches, "pull": pull, "platform": platform, "registry_auth": registry_auth, "template": template}, idempotent=True)
+        return self._events("CreateEvent", "POST", "/sandboxes", json={"image": image, "name": name, "unique": unique, "timeout": timeout, "onTimeout": on_timeout, "idleTimeout": idle_timeout, "memory": memory, "cpu": cpu, "pids": pids, "disk": disk, "network": network, "networks": networks, "env": env, "workdir": workdir, "metadata": metadata, "entrypoint": entrypoint, "runEntrypoint": run_entrypoint, "volumes": volumes, "tmpfs": tmpfs, "ports": ports, "patches": patches, "pull": pull, "platform": platform, "registry_auth": registry_auth, "template": template}, idempotent=True)
 
     async def sandbox_list(
         self,
@@ -1693,10 +1695,11 @@ class Api:
         *,
         name: Optional[str] = None,
         unique: Optional[bool] = None,
+        on_timeout: Optional[str] = None,
     ) -> m.Sandbox:
         """Makes a sandbox from a snapshot."""
         content_ = await self._client.call_bytes(
-            "POST", f"/snapshots/{_q(snapshot_id)}/clone", json={"name": name, "unique": unique}, idempotent=True
+            "POST", f"/snapshots/{_q(snapshot_id)}/clone", json={"name": name, "unique": unique, "onTimeout": on_timeout}, idempotent=True
         )
         answer: m.Sandbox = from_json("Sandbox", content_)
         return answer
@@ -1715,10 +1718,11 @@ class Api:
         *,
         name: Optional[str] = None,
         unique: Optional[bool] = None,
+        on_timeout: Optional[str] = None,
     ) -> m.Sandbox:
         """Makes a sandbox from another as it is now, with its files and its configuration."""
         content_ = await self._client.call_bytes(
-            "POST", f"/sandboxes/{_q(sandbox_id)}/clone", json={"name": name, "unique": unique}, idempotent=True
+            "POST", f"/sandboxes/{_q(sandbox_id)}/clone", json={"name": name, "unique": unique, "onTimeout": on_timeout}, idempotent=True
         )
         answer: m.Sandbox = from_json("Sandbox", content_)
         return answer
@@ -1730,10 +1734,11 @@ class Api:
         count: Optional[int] = None,
         name: Optional[str] = None,
         unique: Optional[bool] = None,
+        on_timeout: Optional[str] = None,
     ) -> m.Fork:
         """Makes several such clones, or none."""
         content_ = await self._client.call_bytes(
-            "POST", f"/sandboxes/{_q(sandbox_id)}/fork", json={"count": count, "name": name, "unique": unique}, idempotent=True
+            "POST", f"/sandboxes/{_q(sandbox_id)}/fork", json={"count": count, "name": name, "unique": unique, "onTimeout": on_timeout}, idempotent=True
         )
         answer: m.Fork = from_json("Fork", content_)
         return answer

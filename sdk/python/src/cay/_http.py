@@ -20,6 +20,7 @@ import weakref
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Mapping, MutableMapping, Optional, Tuple, Type, Union
 
+import cay
 from cay import _address
 from cay.errors import CayError, IoError, SandboxTimeoutError, TlsError, from_answer
 
@@ -171,7 +172,7 @@ class Client:
             address = await _aio.in_thread(_local.start)
             token = None
         self.url = str(address)
-        headers = {"User-Agent": "cay-python"}
+        headers = {"User-Agent": "cay-python", "Cay-Client": f"cay-python/{cay.__version__}"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
         if self._has_no_owner and self._held is None:

@@ -221,6 +221,8 @@ class SandboxConfig(Model):
     """Seconds without use until it is stopped."""
     idle_removes: Optional[bool] = Field(None, alias="idleRemoves")
     """True: after idleTimeout it is removed, not stopped, as sandboxes of iii are."""
+    on_timeout: Optional[str] = Field(None, alias="onTimeout")
+    """Stop: after timeout it is stopped and keeps its files; absent = it is removed."""
     memory: int = Field(default_factory=absent)
     """MB."""
     cpu: float = Field(default_factory=absent)
@@ -1680,7 +1682,7 @@ class ImageDeleted(Model):
 
 
 class Sweep(Model):
-    """Expired sandboxes that are gone."""
+    """Sandboxes whose time was over: removed, or about to stop."""
 
     swept: int = Field(default_factory=absent)
     """How many were removed."""
@@ -1749,7 +1751,9 @@ class Limits(Model):
     timeout_max: Optional[int] = Field(None, alias="timeoutMax")
     """Seconds; absent = any, and a sandbox may have no end (0)."""
     max_sandboxes: int = Field(default_factory=absent, alias="maxSandboxes")
-    """At a time."""
+    """At a time, without stopped ones."""
+    max_stopped: Optional[int] = Field(None, alias="maxStopped")
+    """Stopped ones; absent = any."""
     max_command_seconds: Optional[int] = Field(None, alias="maxCommandSeconds")
     """Of a command that is waited for; absent = any."""
 

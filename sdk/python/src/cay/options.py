@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
 from cay import _kept
 from cay._kept import GRACE_SECONDS, SCRIPTS, SETTINGS, Settings
@@ -87,6 +87,9 @@ class CreateOptions(TypedDict, total=False):
     max_duration: Optional[float]
     timeout_seconds: Optional[float]
     idle_timeout: Optional[float]  # seconds without work, after which it is stopped
+    on_timeout: Literal[
+        "stop", "remove"
+    ]  # after timeout: stopped, with its files; an ephemeral one is removed unless it says so
     ephemeral: bool  # stop() and kill() remove it
     detached: Optional[bool]  # it outlives this process
     replace: bool  # one that has the name is removed first
@@ -214,6 +217,11 @@ def _life(name: Optional[str], options: Mapping[str, Any], request: CreateReques
         life = ALWAYS
     if life is not None:
         request.body["timeout"] = int(life)
+    on_timeout = options.get("on_timeout") or ("remove" if options.get("ephemeral") else None)
+    if on_timeout not in (None, "stop", "remove"):
+        raise InvalidConfigError(f"on_timeout is 'stop' or 'remove', and not {on_timeout!r}")
+    if on_timeout:
+        request.body["onTimeout"] = on_timeout
     detached = options.get("detached")
     request.detached = (name is None or bool(options.get("kill_removes"))) if detached is None else bool(detached)
     idle = options.get("idle_timeout")
@@ -247,7 +255,7 @@ def _limits(options: Mapping[str, Any], body: dict[str, Any]) -> None:
         body["pids"] = options["pids"]
 
 
-_OF_A_SNAPSHOT = {"name", "unique", "env", "metadata", "memory", "cpu", "timeout", "idleTimeout", "pids"}
+_OF_A_SNAPSHOT = {"name", "unique", "env", "metadata", "memory", "cpu", "timeout", "onTimeout", "idleTimeout", "pids"}
 
 
 def create_request(name: Optional[str], options: Mapping[str, Any]) -> CreateRequest:

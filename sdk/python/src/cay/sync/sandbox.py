@@ -556,7 +556,9 @@ class Sandbox(_Calls):
     @staticmethod
     def _clone_of(client: Client, request: CreateRequest, snapshot: str) -> Mapping[str, Any]:
         """From a snapshot; what the caller wants to be otherwise is changed before it is handed over."""
-        named: dict[str, Any] = {key: request.body[key] for key in ("name", "unique") if key in request.body}
+        named: dict[str, Any] = {
+            key: request.body[key] for key in ("name", "unique", "onTimeout") if key in request.body
+        }
         path = f"/snapshots/{quote(snapshot, safe='')}/clone"
         wire: Mapping[str, Any] = client.call("POST", path, json=named, idempotent=True, timeout=600.0)
         other = {key: value for key, value in request.body.items() if key not in named}
