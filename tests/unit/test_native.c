@@ -1,14 +1,18 @@
 /* What the native runtime keeps of its boxes, without any. */
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "proto/plan.h"
 #include "runtime/native/id_ranges.h"
 #include "runtime/native/native.h"
 #include "runtime/native/native_internal.h"
@@ -105,6 +109,51 @@ TEST(a_box_can_be_asked_for_while_another_thread_destroys_it)
     atomic_store(&a.stop, true);
     pthread_join(thread, NULL);
     bare_free(a.n);
+}
+
+/* ---- a launcher that hangs ---- */
+
+#define PID_OF_PLAN 7 /* what the launcher of these tests answers */
+
+/* The part of the daemon: 0 = it got the answer, 1 = it gave the launcher up. */
+static int send_a_plan(int launcher)
+{
+    struct native *n = bare();
+    struct plan plan = {.op = PLAN_FORGET, .id = (char[]){ID}};
+    eventfd_t hung;
+    int64_t pid;
+
+    n->launcher = launcher;
+    n->launcher_hung_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    atomic_store(&n->launcher_ms, 1001); /* two looks */
+    pid = send_plan(n, &plan, NULL, 0, 0, NULL, NULL);
+    return pid == PID_OF_PLAN && eventfd_read(n->launcher_hung_fd, &hung) < 0 ? 0 : 1;
+}
+
+/* Ctrl-Z stops both, and a machine that is paused. */
+TEST(a_launcher_is_not_given_up_for_time_in_which_the_daemon_stood_still)
+{
+    const struct plan_answer answer = {.pid = PID_OF_PLAN};
+    static char plan[PLAN_MAX];
+    int pair[2], status;
+    pid_t daemon;
+
+    CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    daemon = fork();
+    if (daemon == 0)
+        _exit(send_a_plan(pair[0]));
+    (void)close(pair[0]);
+    CHECK(recv(pair[1], plan, sizeof(plan), 0) > 0);
+    CHECK_INT(kill(daemon, SIGSTOP), 0);
+    CHECK_INT(waitpid(daemon, &status, WUNTRACED), daemon);
+    (void)poll(NULL, 0, 1100); /* longer than a launcher may take */
+    CHECK_INT(kill(daemon, SIGCONT), 0);
+    CHECK_INT(waitpid(daemon, &status, WCONTINUED), daemon);
+    (void)poll(NULL, 0, 20);
+    CHECK_INT(send(pair[1], &answer, sizeof(answer), MSG_NOSIGNAL), sizeof(answer));
+    CHECK_INT(waitpid(daemon, &status, 0), daemon);
+    CHECK_INT(status, 0);
+    (void)close(pair[1]);
 }
 
 static void *bring_launcher(void *arg)

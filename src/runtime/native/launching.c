@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -51,13 +50,13 @@ void native_set_launcher(struct runtime *rt, int launcher_fd)
 }
 
 /* Waits for the launcher to say something or to end. One that does neither hangs: the daemon, which
- * keeps it, replaces it. */
+ * keeps it, replaces it. Looks are counted, not time: when the daemon stood still (Ctrl-Z, a paused
+ * machine), so did the launcher, and that is one look. */
 static bool await_answer(struct native *n)
 {
     struct pollfd p = {.fd = n->launcher, .events = POLLIN};
-    int64_t began = mono_ns();
 
-    while (mono_ns() < began + atomic_load(&n->launcher_ms) * 1000000ll)
+    for (int waited = 0; waited < atomic_load(&n->launcher_ms); waited += LOOK_MS)
         if (poll(&p, 1, LOOK_MS) == 1)
             return true;
     (void)eventfd_write(n->launcher_hung_fd, 1);
