@@ -628,6 +628,7 @@ static enum ending serve(struct daemon *d)
             {.fd = h->peer, .events = POLLIN},
             {.fd = d->config.link.lifeline_fd, .events = POLLIN},
             {.fd = d->launcher.hung_fd, .events = POLLIN},
+            {.fd = d->launcher.left_fd, .events = POLLIN}, /* keeper_leave() reaps it */
         };
         int wait_ms = sooner(keeper_wait_ms(&d->launcher), handover_wait_ms(h));
         int n = poll(p, ARRAY_LEN(p), wait_ms);

@@ -77,7 +77,7 @@ def stopped(pid):
 def frozen(pid):
     """On cgroup v1 not even SIGKILL ends it, as if it waited for a device in the kernel."""
     freezer = Path("/sys/fs/cgroup/freezer")
-    group = (freezer if freezer.is_dir() else Path("/sys/fs/cgroup")) / f"cay-test-{os.getpid()}"
+    group = (freezer if freezer.is_dir() else Path("/sys/fs/cgroup")) / f"cay-test-{pid}"
     words = ("freezer.state", "FROZEN", "THAWED") if freezer.is_dir() else ("cgroup.freeze", "1", "0")
     group.mkdir()
     try:
@@ -109,6 +109,23 @@ def test_a_launcher_that_hangs_is_replaced(daemon_of, hang):
             api.remove(id)
         api.delete("/volumes/v").ok()
     assert "has not answered" in daemon.log()
+
+
+def test_a_second_launcher_that_hangs_is_replaced_once_the_first_has_ended(daemon_of):
+    """Only one that does not end is left behind: while it is there, the end of the second is waited for."""
+    daemon = daemon_of(env={"CAY_LAUNCHER_TIMEOUT": 1}).start()
+    with daemon.api() as api, daemon.api() as other, contextlib.ExitStack() as until_the_end:
+        first = launcher(daemon)
+        with frozen(first):
+            made = [create_after_loss(api)]
+            until_the_end.enter_context(frozen(next(pid for pid in launchers(daemon) if pid != first)))
+            waits = threading.Thread(target=lambda: made.append(create_after_loss(other)))
+            waits.start()
+            wait_until(lambda: daemon.log().count("has not answered") == 2, what="a second launcher that hangs")
+        waits.join()
+        assert len(made) == 2
+        for id in made:
+            api.remove(id)
 
 
 def test_a_daemon_ends_though_its_launcher_hangs(daemon_of):
