@@ -188,7 +188,6 @@ void job_start(struct courier *c, const struct courier_ask *ask, const char *url
 
 /* ---- the end ---- */
 
-/* connected: somebody was there, so the URL was not what is wrong. */
 static const char *words_of(const struct job *job, CURLcode code)
 {
     if (job->why[0])
@@ -196,6 +195,7 @@ static const char *words_of(const struct job *job, CURLcode code)
     return code == CURLE_OK ? "the head of the answer broke off" : curl_easy_strerror(code);
 }
 
+/* connected: somebody was there, so the URL was not what is wrong. */
 static enum courier_outcome outcome_of(CURLcode code, bool connected)
 {
     switch ((int)code) {
