@@ -34,7 +34,9 @@ struct audit {
     int fd;
     char file[AUDIT_NAME_SIZE]; /* its name */
     uint64_t size;    /* of the file: bytes that were there at the start or were written */
+    size_t torn;      /* bytes of half a line at its end, of which nothing is said yet */
     unsigned readers; /* that read the files: none is retired meanwhile */
+    bool overdue;     /* one would have been */
     uint64_t n;       /* of the last line */
     char hash[DIGEST_HEX];
     bool dirty, ending, in_trouble;
@@ -83,6 +85,7 @@ static int build_line(const struct audit *a, const struct audit_entry *e, struct
                       char hash[DIGEST_HEX])
 {
     EVP_MD_CTX *sha = digest_new();
+    size_t begin = b->len;
 
     (void)buf_addf(b, "{\"n\":%llu,\"time\":%lld", (unsigned long long)a->n + 1,
                    (long long)now_ms());
@@ -98,7 +101,7 @@ static int build_line(const struct audit *a, const struct audit_entry *e, struct
     if (e->detail)
         (void)buf_addf(b, ",\"detail\":%s", e->detail);
     (void)buf_addf(b, ",\"prev\":\"%s\"", a->hash);
-    digest_add(sha, b->data, b->len);
+    digest_add(sha, b->data + begin, b->len - begin);
     digest_end(sha, hash);
     return buf_addf(b, ",\"hash\":\"%s\"}\n", hash);
 }
@@ -152,6 +155,8 @@ static int put(struct audit *a, const struct audit_entry *e)
     int r;
 
     buf_init(&b, AUDIT_LINE_MAX);
+    if (a->torn > 0)
+        (void)buf_add_str(&b, "\n");
     r = build_line(a, e, &b, hash);
     if (r == 0)
         r = put_line(a, &b);
@@ -179,8 +184,9 @@ static void retire_old(struct audit *a)
 {
     struct audit_files files = {0};
 
-    if (a->readers > 0 || audit_files_list(a->dir, &files, NULL) < 0)
-        return; /* the next rotation does it */
+    a->overdue = a->readers > 0;
+    if (a->overdue || audit_files_list(a->dir, &files, NULL) < 0)
+        return; /* the last reader does it, or the next rotation */
     for (size_t i = 0; i + a->files < files.n; i++) {
         unsigned long long next = strtoull(files.names[i + 1] + strlen("audit-"), NULL, 10);
 
@@ -230,6 +236,11 @@ static int catch_up(struct audit *a)
 {
     if (a->fd < 0)
         return -EBADF;
+    if (a->torn > 0) { /* with the end of the half line in one write: it explains that one */
+        if (put_own(a, "audit.recovered", json_pack("{s:I}", "bytes", (json_int_t)a->torn)) < 0)
+            return -EIO;
+        a->torn = 0;
+    }
     if (a->lost > 0) {
         if (put_own(a, "audit.lost", json_pack("{s:I}", "lines", (json_int_t)a->lost)) < 0)
             return -EIO;
@@ -294,21 +305,22 @@ static void *sync_thread(void *arg)
     return NULL;
 }
 
-/* What is in the folder beside what was written. */
-static const char *foreign_change(const struct audit *a, const struct audit_files *files)
+/* What is in the folder beside what was written; end->there is set. */
+static const char *foreign_change(const struct audit *a, struct audit_end *end)
 {
+    const struct audit_files *files = &end->files;
     struct stat ours, named;
 
     if (a->fd < 0 || fstat(a->fd, &ours) < 0)
         return NULL;
+    end->there = (uint64_t)ours.st_size;
     if (fstatat(a->dir, a->file, &named, AT_SYMLINK_NOFOLLOW) < 0)
         return "the file that the daemon writes to was removed";
     if (named.st_dev != ours.st_dev || named.st_ino != ours.st_ino)
         return "the file that the daemon writes to was replaced";
     if (files->n > 0 && strcmp(files->names[files->n - 1], a->file) > 0)
         return "there is a later file, which the daemon did not write";
-    return (uint64_t)ours.st_size > a->size ? "something was appended that the daemon did not write"
-                                            : NULL;
+    return end->there > a->size ? "something was appended that the daemon did not write" : NULL;
 }
 
 int audit_read_begin(struct audit *a, struct audit_end *ret, struct err *err)
@@ -316,12 +328,12 @@ int audit_read_begin(struct audit *a, struct audit_end *ret, struct err *err)
     int r;
 
     (void)pthread_mutex_lock(&a->lock);
-    *ret = (struct audit_end){.dir = a->dir, .n = a->n, .size = a->size};
+    *ret = (struct audit_end){.dir = a->dir, .n = a->n, .size = a->size, .there = a->size};
     memcpy(ret->hash, a->hash, sizeof(ret->hash));
     memcpy(ret->file, a->file, sizeof(ret->file));
     r = audit_files_list(a->dir, &ret->files, err);
     if (r == 0) {
-        ret->foreign = foreign_change(a, &ret->files);
+        ret->foreign = foreign_change(a, ret);
         a->readers++;
     }
     (void)pthread_mutex_unlock(&a->lock);
@@ -332,6 +344,8 @@ void audit_read_end(struct audit *a, struct audit_end *end)
 {
     (void)pthread_mutex_lock(&a->lock);
     a->readers--;
+    if (a->overdue)
+        retire_old(a);
     (void)pthread_mutex_unlock(&a->lock);
     audit_files_done(&end->files);
 }
@@ -341,28 +355,25 @@ void audit_read_end(struct audit *a, struct audit_end *end)
 static int go_on(struct audit *a, struct err *err)
 {
     struct audit_files files = {0};
-    struct audit_place last = {0};
-    bool found = false;
-    size_t torn = 0;
+    struct audit_last last;
     int r;
 
     if (audit_files_list(a->dir, &files, err) < 0)
         return -1;
-    r = audit_files_last(a->dir, &files, &last, &found, &torn, err);
-    if (found) {
-        a->n = last.n;
-        memcpy(a->hash, last.hash, sizeof(a->hash));
+    r = audit_files_last(a->dir, &files, &last, err);
+    if (last.found) {
+        a->n = last.place.n;
+        memcpy(a->hash, last.place.hash, sizeof(a->hash));
     }
     if (r == 0)
         r = open_file(a, files.n == 0, files.n ? files.names[files.n - 1] : NULL, err);
     audit_files_done(&files);
     if (r < 0)
         return -1;
-    if (torn > 0) {
-        if (write_all(a->fd, "\n", 1) == 0)
-            a->size++;
-        (void)put_own(a, "audit.recovered", json_pack("{s:I}", "bytes", (json_int_t)torn));
-    }
+    if (last.unended && write_all(a->fd, "\n", 1) == 0)
+        a->size++;
+    a->torn = last.torn;
+    (void)catch_up(a); /* while the disk is full, before the next line */
     return 0;
 }
 

@@ -57,6 +57,7 @@ int audit_read(struct audit *a, const struct audit_query *q, json_t **ret, struc
 /* A line of the log that an operator keeps elsewhere. */
 struct audit_head {
     uint64_t n; /* its number; 0 = not known */
+    bool empty; /* of a log without lines: the beginning */
     char hash[65];
 };
 /* "NUMBER:HASH" or the hash alone. */

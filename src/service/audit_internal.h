@@ -33,9 +33,15 @@ bool audit_line_place(const char *line, size_t len, struct audit_place *ret);
 /* What its hash must be. */
 bool audit_line_digest(const char *line, size_t len, char ret[DIGEST_HEX]);
 
-/* The newest line that is whole, and how many bytes stand behind it that are none. */
-int audit_files_last(int dir, const struct audit_files *files, struct audit_place *ret,
-                     bool *ret_found, size_t *ret_torn, struct err *err);
+/* Where the files end. */
+struct audit_last {
+    bool found;
+    struct audit_place place; /* of the newest line */
+    bool unended;             /* that line is whole but for its end of line */
+    size_t torn;              /* bytes behind it, without an end of line, that are none */
+};
+int audit_files_last(int dir, const struct audit_files *files, struct audit_last *ret,
+                     struct err *err);
 
 /* Where the writer is: all lines up to n are in the files, and files after `file` or bytes after
  * `size` in it are none of its own. */
@@ -46,6 +52,7 @@ struct audit_end {
     char hash[DIGEST_HEX];
     char file[AUDIT_NAME_SIZE];
     uint64_t size;
+    uint64_t there;      /* bytes in it, with those that somebody else has appended */
     const char *foreign; /* what somebody else has done at the end; NULL = nothing */
 };
 /* No file goes until audit_read_end(). */

@@ -104,8 +104,9 @@ bool audit_line_place(const char *line, size_t len, struct audit_place *ret)
     return ok;
 }
 
-/* Calls each line of a file's first `size` bytes, without its end; is_whole: it has one, and is not
- * longer than a line can be. Of a longer one the beginning is given. */
+/* Calls each line of a file's first `size` bytes, without its end and with a NUL behind it;
+ * is_whole: it has one, and is not longer than a line can be. Of a longer one the beginning is
+ * given. */
 typedef int (*line_fn)(const char *line, size_t len, bool is_whole, void *arg);
 
 static int each_line(int dir, const char *name, uint64_t size, line_fn each, void *arg,
@@ -113,7 +114,7 @@ static int each_line(int dir, const char *name, uint64_t size, line_fn each, voi
 {
     int fd = regular_open(dir, name, O_RDONLY, 0, err), r = 0, c = 0;
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    auto_free char *line = xmalloc(AUDIT_LINE_MAX);
+    auto_free char *line = xmalloc(AUDIT_LINE_MAX + 1);
     uint64_t at = 0;
 
     if (!f) {
@@ -127,6 +128,7 @@ static int each_line(int dir, const char *name, uint64_t size, line_fn each, voi
         while (at < size && (c = getc_unlocked(f)) != EOF && (at++, c != '\n'))
             if (len < AUDIT_LINE_MAX)
                 line[len++] = (char)c;
+        line[len] = '\0';
         if (at > begin)
             r = each(line, len, c == '\n' && at - begin == len + 1, arg);
     }
@@ -138,41 +140,38 @@ static int each_line(int dir, const char *name, uint64_t size, line_fn each, voi
 
 /* ---- the last one ---- */
 
-struct last {
-    struct audit_place place;
-    bool found;
-    size_t torn;
-};
-
 static int take_last(const char *line, size_t len, bool is_whole, void *arg)
 {
-    struct last *l = arg;
+    struct audit_last *l = arg;
     struct audit_place place;
+    char digest[DIGEST_HEX];
+    bool is_line = audit_line_place(line, len, &place);
 
-    l->torn = is_whole ? 0 : len;
-    if (is_whole && audit_line_place(line, len, &place)) {
+    /* A daemon that is killed may have written all of a line but the end. */
+    l->unended = !is_whole && is_line && audit_line_digest(line, len, digest) &&
+                 strcmp(digest, place.hash) == 0;
+    l->torn = is_whole || l->unended ? 0 : len;
+    if (is_line && (is_whole || l->unended)) {
         l->place = place;
         l->found = true;
     }
     return 0;
 }
 
-int audit_files_last(int dir, const struct audit_files *files, struct audit_place *ret,
-                     bool *ret_found, size_t *ret_torn, struct err *err)
+int audit_files_last(int dir, const struct audit_files *files, struct audit_last *ret,
+                     struct err *err)
 {
-    struct last l = {0};
+    *ret = (struct audit_last){0};
+    for (size_t i = files->n; i-- > 0 && !ret->found;) {
+        size_t torn = ret->torn;
 
-    for (size_t i = files->n; i-- > 0 && !l.found;) {
-        size_t torn = l.torn;
-
-        if (each_line(dir, files->names[i], UINT64_MAX, take_last, &l, err) < 0)
+        if (each_line(dir, files->names[i], UINT64_MAX, take_last, ret, err) < 0)
             return -1;
-        if (i + 1 < files->n)
-            l.torn = torn; /* only the end of the last file is torn */
+        if (i + 1 < files->n) { /* only the end of the last file is torn */
+            ret->torn = torn;
+            ret->unended = false;
+        }
     }
-    *ret = l.place;
-    *ret_found = l.found;
-    *ret_torn = l.torn;
     return 0;
 }
 
@@ -222,8 +221,8 @@ static void note_retired(struct check *c, const char *line, size_t len)
     json_decref(o);
 }
 
-/* p is of a line that is right. The line before the oldest one that is kept is known by its hash.
- */
+/* p is of a line that is right. The line before the oldest one that is kept is known by its hash;
+ * so is the beginning of the log, which is the head of one without lines. */
 static void look_for_head(struct check *c, const struct audit_place *p)
 {
     const struct audit_head *h = c->head;
@@ -232,8 +231,8 @@ static void look_for_head(struct check *c, const struct audit_place *p)
         return;
     if (strcmp(h->hash, p->hash) == 0 && (h->n == 0 || h->n == p->n))
         c->head_problem = NULL;
-    else if (c->lines == 1 && p->n > 1 && strcmp(h->hash, p->prev) == 0 &&
-             (h->n == 0 || h->n == p->n - 1))
+    else if (c->lines == 1 && strcmp(h->hash, p->prev) == 0 &&
+             (p->n == 1 ? h->empty : h->n == 0 || h->n == p->n - 1))
         c->head_problem = NULL;
     else if (h->n == p->n)
         c->head_problem = "the line of the head was replaced";
@@ -334,7 +333,9 @@ int audit_head_parse(const char *text, struct audit_head *ret, struct err *err)
     auto_free char *number = xstrndup(text, colon ? (size_t)(colon - text) : 0);
 
     *ret = (struct audit_head){0};
-    if (!digest_valid(hash) || (colon && (str_u64(number, &ret->n) < 0 || ret->n == 0)))
+    ret->empty = strcmp(text, "0:" AUDIT_FIRST) == 0;
+    if (!digest_valid(hash) ||
+        (colon && !ret->empty && (str_u64(number, &ret->n) < 0 || ret->n == 0)))
         return err_set(err, ERR_INVALID,
                        "head must be what `cay audit head` has printed: NUMBER:HASH, or the hash "
                        "alone");
@@ -352,7 +353,7 @@ int audit_verify(struct audit *a, struct audit_head *head, json_t **ret, struct 
         return -1;
     if (head && head->n > end.n)
         c.head_problem = "the log ends before the line of the head: lines were cut off";
-    else if (head)
+    else if (head && !(head->empty && end.n == 0))
         c.head_problem = "the line of the head is not in the log: it was cut off or replaced, or "
                          "its file was retired";
     c.retired = json_array();
@@ -429,7 +430,7 @@ int audit_read(struct audit *a, const struct audit_query *q, json_t **ret, struc
         int order = strcmp(name, end.file);
 
         if (order <= 0)
-            r = each_line(end.dir, name, order < 0 ? UINT64_MAX : end.size, read_line, &one, err);
+            r = each_line(end.dir, name, order < 0 ? UINT64_MAX : end.there, read_line, &one, err);
         (void)json_array_extend(one.found, entries);
         json_decref(entries);
         entries = one.found;

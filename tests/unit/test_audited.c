@@ -7,6 +7,7 @@
 #include "engine/network_internal.h"
 #include "functions/audited.h"
 #include "service/audit.h"
+#include "service/audit_internal.h"
 #include "test_face.h"
 
 /* The audit log: what is in it, what is not, and what shows when somebody changes it. */
@@ -379,6 +380,129 @@ TEST(rotated_files_are_checked_to_their_ends_and_heads_outlive_them)
         CHECK(json_is_false(json_object_get(report, "ok")));
         CHECK_INT(truncate(file, (off_t)b.len), 0);
     }
+    verify(a, NULL, &report);
+    CHECK(json_is_true(json_object_get(report, "ok")));
+    json_decref(report);
+    audit_close(a);
+    dir_remove(&dir);
+}
+
+/* What a kill in the middle of a write leaves: the file ends before the end of its last line. */
+TEST(a_line_that_was_cut_anywhere_is_explained)
+{
+    const struct audit_config config = {.data_dir = dir_new(), .file_mb = 1, .files = 2};
+    const struct audit_entry entry = {.who = "root", .function = "a", .result = "ok"};
+    const struct rlimit none = {0, RLIM_INFINITY}, all = {RLIM_INFINITY, RLIM_INFINITY};
+    auto_free char *path = xasprintf("%s/audit/audit-0000000000000001.jsonl", config.data_dir);
+    char *dir = (char *)(uintptr_t)config.data_dir;
+    json_t *report = NULL;
+    struct audit *a = NULL;
+
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    for (off_t cut = 1; cut < 200; cut = cut < 3 ? cut + 1 : cut * 3) {
+        struct stat st;
+        json_int_t n;
+
+        audit_write(a, &entry);
+        verify(a, NULL, &report);
+        n = num(report, "n");
+        audit_close(a);
+        CHECK_INT(stat(path, &st), 0);
+        CHECK_INT(truncate(path, st.st_size - cut), 0);
+        CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+        verify(a, NULL, &report);
+        CHECK_STR(json_is_true(json_object_get(report, "ok")) ? "" : str(report, "problem"), "");
+        CHECK_INT(num(report, "n"), n); /* without its end it is there, else audit.recovered is */
+        audit_write(a, &entry);
+        verify(a, NULL, &report);
+        CHECK_STR(json_is_true(json_object_get(report, "ok")) ? "" : str(report, "problem"), "");
+        CHECK_INT(num(report, "n"), n + 1);
+    }
+    audit_close(a);
+    /* It is said when the disk takes it. */
+    append(path, "{\"n\":");
+    (void)signal(SIGXFSZ, SIG_IGN);
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &none), 0);
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &all), 0);
+    audit_write(a, &entry);
+    verify(a, NULL, &report);
+    CHECK_STR(json_is_true(json_object_get(report, "ok")) ? "" : str(report, "problem"), "");
+    json_decref(report);
+    audit_close(a);
+    dir_remove(&dir);
+}
+
+TEST(the_head_of_a_log_without_lines_is_found)
+{
+    const struct audit_config config = {.data_dir = dir_new(), .file_mb = 1, .files = 2};
+    const struct audit_entry entry = {.who = "root", .function = "a", .result = "ok"};
+    auto_free char *head = NULL, *other = NULL;
+    char *dir = (char *)(uintptr_t)config.data_dir;
+    struct audit_head at;
+    json_t *report = NULL;
+    struct audit *a = NULL;
+
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    head = head_of(a);
+    for (int i = 0; i < 2; i++) {
+        verify(a, head, &report);
+        CHECK(json_is_true(json_object_get(report, "headFound")));
+        audit_write(a, &entry);
+    }
+    verify(a, strchr(head, ':') + 1, &report); /* no line has that hash */
+    CHECK(json_is_false(json_object_get(report, "headFound")));
+    other = xasprintf("0:%s", strchr(head, ':') + 1);
+    other[2] = '1';
+    CHECK_INT(audit_head_parse(other, &at, NULL), -1);
+    json_decref(report);
+    audit_close(a);
+    dir_remove(&dir);
+}
+
+/* The newest lines stand behind it, and are read. The longest line has no end in the buffer. */
+TEST(what_another_appends_hides_no_line)
+{
+    const struct audit_config config = {.data_dir = dir_new(), .file_mb = 1, .files = 2};
+    const struct audit_entry entry = {.who = "root", .function = "a", .result = "ok"};
+    const struct audit_query query = {.limit = 10, .after = 1};
+    auto_free char *path = xasprintf("%s/audit/audit-0000000000000001.jsonl", config.data_dir);
+    auto_free char *digits = xasprintf("{\"n\":%0*d\n", (int)AUDIT_LINE_MAX - 5, 1);
+    char *dir = (char *)(uintptr_t)config.data_dir;
+    json_t *answer = NULL;
+    struct audit *a = NULL;
+
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    audit_write(a, &entry);
+    append(path, digits);
+    audit_write(a, &entry);
+    CHECK_INT(audit_read(a, &query, &answer, NULL), 0);
+    CHECK_INT(json_array_size(json_object_get(answer, "entries")), 1);
+    CHECK_INT(num(json_array_get(json_object_get(answer, "entries"), 0), "n"), 2);
+    json_decref(answer);
+    audit_close(a);
+    dir_remove(&dir);
+}
+
+TEST(a_file_that_is_kept_for_a_reader_goes_with_it)
+{
+    const struct audit_config config = {.data_dir = dir_new(), .file_mb = 1, .files = 1};
+    const struct audit_entry entry = {.who = "root", .function = "a", .result = "ok"};
+    auto_free char *path = xasprintf("%s/audit/audit-0000000000000001.jsonl", config.data_dir);
+    char *dir = (char *)(uintptr_t)config.data_dir;
+    struct audit_end one, two;
+    json_t *report = NULL;
+    struct audit *a = NULL;
+
+    CHECK_INT(audit_open(&config, NULL, &a, NULL), 0);
+    CHECK_INT(audit_read_begin(a, &one, NULL), 0);
+    CHECK_INT(audit_read_begin(a, &two, NULL), 0);
+    for (int i = 0; i < 6000; i++) /* more than a file of them, less than two */
+        audit_write(a, &entry);
+    audit_read_end(a, &one);
+    CHECK_INT(access(path, F_OK), 0);
+    audit_read_end(a, &two);
+    CHECK_INT(access(path, F_OK), -1);
     verify(a, NULL, &report);
     CHECK(json_is_true(json_object_get(report, "ok")));
     json_decref(report);
