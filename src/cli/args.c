@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -408,6 +409,13 @@ double args_number(const struct args *args, const char *name, double preset)
     const struct arg_value *value = value_of(args, name);
 
     return value->set ? value->number : preset;
+}
+
+int64_t args_since_ms(const struct args *args)
+{
+    double ms = (double)now_ms() - args_number(args, "since", 0) * 1000;
+
+    return ms > 0 ? (int64_t)ms : 0;
 }
 
 char **args_list(const struct args *args, const char *name)

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct command;
 struct err;
@@ -66,6 +67,8 @@ void args_done(struct args *args);
 bool args_has(const struct args *args, const char *name);
 const char *args_text(const struct args *args, const char *name); /* NULL when not given */
 double args_number(const struct args *args, const char *name, double preset);
+/* Unix milliseconds of so long ago as --since says; 0 when that is before 1970. */
+int64_t args_since_ms(const struct args *args);
 char **args_list(const struct args *args, const char *name); /* NULL when not given */
 
 /* Seconds of a time as FLAG_TIME takes it: 0 or -EINVAL. */

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "cli/client.h"
@@ -63,8 +62,7 @@ static void put_query(const struct args *args, uint64_t after, struct buf *q)
     else
         (void)buf_addf(q, "limit=%.0f", args_number(args, "tail", 100));
     if (!after && args_has(args, "since"))
-        (void)buf_addf(q, "&since=%lld",
-                       (long long)(now_ms() - (int64_t)(args_number(args, "since", 0) * 1000)));
+        (void)buf_addf(q, "&since=%lld", (long long)args_since_ms(args));
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (!args_has(args, names[i][0]))
             continue;

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -127,8 +126,7 @@ static void add_since(const struct args *args, struct buf *query)
 
     if (!args_has(args, "since"))
         return;
-    (void)snprintf(text, sizeof(text), "%lld",
-                   (long long)(now_ms() - (int64_t)(args_number(args, "since", 0) * 1000)));
+    (void)snprintf(text, sizeof(text), "%lld", (long long)args_since_ms(args));
     add_pair(query, "since", text);
 }
 

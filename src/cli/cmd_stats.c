@@ -137,7 +137,7 @@ static void add_samples(struct table *t, const json_t *history)
 static int collect(struct args *args, struct api *api, const json_t *sandboxes, json_t *all,
                    struct err *err)
 {
-    long long since = now_ms() - (int64_t)(args_number(args, "since", 0) * 1000);
+    long long since = args_since_ms(args);
     json_t *s;
     size_t i;
 

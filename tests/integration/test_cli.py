@@ -803,6 +803,12 @@ def test_control_bytes_do_not_reach_a_terminal_in_lists(shared, api, make):
     assert status == 0 and b"\x1b]0;" not in out and b"evil" in out
 
 
+def test_since_before_1970_is_all(run, make):
+    id = make()["id"]
+    for args in (("stats", id), ("events",), ("audit",)):
+        run(*args, "--since", "1000000h", check=True)
+
+
 # What turns the direction of text, or ends a line, without being seen.
 TURNS = "\u202e\u2066\u061c\u2028\u2029\u0085"
 
