@@ -144,14 +144,16 @@ bool drain_expired(struct engine *e, struct sandbox *sb)
 
 bool drain_was_renewed(struct sandbox *sb)
 {
-    const struct drain *d = &sb->drain;
+    struct drain *d = &sb->drain;
     bool asked, yes;
 
     pthread_mutex_lock(&sb->lock);
     asked = sb->spec.entrypoint && d->grace_until_ns > 0;
     yes = refuses(d->step) && d->why == DRAIN_EXPIRED && !asked && sb->deadline_ns > mono_ns();
+    if (yes)
+        d->step = DRAIN_NOT;
     pthread_mutex_unlock(&sb->lock);
-    return yes && drain_clear(sb);
+    return yes;
 }
 
 /* ---- in its row ---- */
@@ -262,6 +264,8 @@ static void await_main(struct engine *e, struct sandbox *sb)
     int64_t until, now = mono_ns();
     bool asked;
 
+    if (drain_was_renewed(sb))
+        return;
     pthread_mutex_lock(&sb->lock);
     asked = sb->drain.grace_until_ns > 0;
     if (!asked)

@@ -50,8 +50,8 @@ void drains_stop(struct engine *e);
 void drain_idle(struct engine *e, struct sandbox *sb);
 /* One whose time is over. False when it is about to stop already. */
 bool drain_expired(struct engine *e, struct sandbox *sb);
-/* In its turn: has it got more time since it began to stop because its time was over? Then it runs
- * on, unless its entrypoint was asked to end. */
+/* Has it got more time since it began to stop because its time was over? Then it runs on, unless
+ * its entrypoint was asked to end. */
 bool drain_was_renewed(struct sandbox *sb);
 /* In its turn: it runs on, and takes commands. True = it did not before; the row is the caller's.
  */

@@ -156,6 +156,30 @@ TEST(a_sandbox_that_gets_more_time_while_it_is_about_to_stop_runs_on)
     world_done(&w);
 }
 
+TEST(the_entrypoint_of_a_sandbox_that_got_more_time_is_not_asked_to_end)
+{
+    auto_free char *id = NULL;
+    struct sandbox *sb;
+    struct world w;
+
+    world_with(&w, 10);
+    id = create(&w, "{\"image\":\"host\",\"expiryStops\":true,\"entrypoint\":[\"main\"]}");
+    atomic_store(&fake.main_runs, true);
+    atomic_store(&fake.main_signal, 0);
+    sb = roster_find(w.engine, id);
+    set_left(&w, id, 100000); /* between the look of the sweep and its own turn */
+    CHECK(drain_expired(w.engine, sb));
+    for (int64_t until = mono_ns() + PATIENCE_NS; drain_check(sb, NULL) < 0;) {
+        CHECK(mono_ns() < until);
+        (void)poll(NULL, 0, 1);
+    }
+    check_status(&w, id, "running");
+    CHECK_INT(atomic_load(&fake.main_signal), 0);
+    atomic_store(&fake.main_runs, false);
+    sandbox_unref(sb);
+    world_done(&w);
+}
+
 TEST(what_a_caller_asked_to_stop_is_not_expired)
 {
     struct stop_request drain = {.drain = true};
