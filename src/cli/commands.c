@@ -190,8 +190,9 @@ static const struct flag shell_flags[] = {
 
 static const struct flag ls_flags[] = {
     {"all", 'a', FLAG_BOOL, NULL, "all of them, however many"},
-    {"status", 0, FLAG_TEXT, "STATUS", "only those: running, paused or stopped",
-     .choices = "creating running paused stopped"},
+    {"status", 0, FLAG_TEXT, "STATUS",
+     "only those: running, paused, stopped, or expired (stopped when their time was over)",
+     .choices = "creating running paused stopped expired"},
     {"quiet", 'q', FLAG_BOOL, NULL, "ids only"},
     JSON_FLAG,
     {0},

@@ -161,6 +161,7 @@ def test_what_has_expired_meanwhile_is_stopped_and_can_be_started(daemon_of):
         assert state(api, gone) == "sandbox_expired"
         assert wait_until(lambda: reasons(api, "sandbox.stopped", box)) == ["expired"]
         assert "stopped (expired)" in cay(daemon, "ls", check=True).stdout.decode()
+        assert set(cay(daemon, "ls", "-q", "--status", "expired", check=True).stdout.decode().split()) == {box, paused}
         assert {s["id"] for s in api.get("/sandboxes?status=expired").ok()["items"]} == {box, paused}
         assert api.get("/sandboxes?status=running").ok()["items"] == []
         api.try_exec(box, "true").failed(409, "sandbox_not_running")
