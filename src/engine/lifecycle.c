@@ -88,36 +88,54 @@ static int launch(struct engine *e, struct sandbox *sb, const struct image *imag
     return sb->warm ? warm_launch(e, sb, err) : sandbox_launch(e, sb, image, err);
 }
 
-static bool yields_name(struct sandbox *sb, const void *maker)
+static bool is_namesake(struct sandbox *sb, const void *but)
 {
-    return sandbox_yields_name(sb, maker);
+    return sb != but;
 }
 
-/* Removes the expired sandboxes whose name the new one takes, and adds what is said of that. One
- * that was started meanwhile keeps its name. */
-static int replace_expired(struct engine *e, const struct sandbox_request *req, const char *name,
-                           json_t *warnings, struct err *err)
+static int refuse_name(const struct sandbox *holder, struct err *err)
+{
+    return err_code(err, ERR_CONFLICT, "name_taken",
+                    "the name \"%.80s\" is that of %s: choose another, or remove that sandbox "
+                    "first",
+                    holder->spec.name, holder->box.id);
+}
+
+/* An expired sandbox can be started while the image of the new one is pulled. */
+static int check_namesakes(struct sandbox *const *others, const struct sandbox_request *req,
+                           struct err *err)
+{
+    for (; req->unique && *others; others++)
+        if (!sandbox_yields_name(*others, &req->maker))
+            return refuse_name(*others, err);
+    return 0;
+}
+
+/* Removes the expired sandboxes whose name the new one takes, and adds a warning for each. With
+ * `unique` ERR_CONFLICT "name_taken" when another sandbox keeps the name. */
+static int replace_expired(struct engine *e, const struct sandbox_request *req,
+                           const struct sandbox *sb, json_t *warnings, struct err *err)
 {
     size_t n = 0;
-    auto_free struct sandbox **old =
-        name ? roster_select_named(e, name, yields_name, &req->maker, &n) : NULL;
-    int r = 0;
+    auto_free struct sandbox **others =
+        sb->spec.name ? roster_select_named(e, sb->spec.name, is_namesake, sb, &n) : NULL;
+    int r = n > 0 ? check_namesakes(others, req, err) : 0;
 
     for (size_t i = 0; i < n; i++) {
         struct err why = {0};
 
-        if (r == 0 && sandbox_remove(e, old[i], REMOVED_BY_NAME, &why) == 0) {
-            auto_free char *text =
-                xasprintf("%s had expired with the same name and was removed", old[i]->box.id);
+        if (r == 0 && sandbox_yields_name(others[i], &req->maker)) {
+            if (sandbox_remove(e, others[i], REMOVED_BY_NAME, &why) == 0) {
+                auto_free char *text = xasprintf("%s had expired with the same name and was "
+                                                 "removed",
+                                                 others[i]->box.id);
 
-            (void)json_array_append_new(warnings, json_string(text));
-        } else if (why.kind == ERR_CONFLICT && req->unique) {
-            r = err_code(err, ERR_CONFLICT, "name_taken",
-                         "the name \"%.80s\" is that of %s: choose another, or remove that sandbox "
-                         "first",
-                         name, old[i]->box.id);
+                (void)json_array_append_new(warnings, json_string(text));
+            } else if (req->unique && why.kind != ERR_NOT_FOUND) {
+                r = refuse_name(others[i], err);
+            }
         }
-        sandbox_unref(old[i]);
+        sandbox_unref(others[i]);
     }
     return r;
 }
@@ -130,7 +148,9 @@ static int start(struct engine *e, const struct sandbox_request *req, struct san
 
     turn_await(&sb->turn);
     roster_add(e, sb, true);
-    r = replace_expired(e, req, sb->spec.name, warnings, err);
+    r = replace_expired(e, req, sb, warnings, err);
+    if (r == 0)
+        r = ports_take_late(e, req, sb, err);
     if (r == 0)
         r = launch(e, sb, image, watch, err);
     if (r == 0)
@@ -192,24 +212,39 @@ static int take_parts(struct engine *e, const struct sandbox_request *req,
     return 0;
 }
 
-/* A port of the host may be that of an expired sandbox which this one replaces. */
+static bool yields_name(struct sandbox *sb, const void *maker)
+{
+    return sandbox_yields_name(sb, maker);
+}
+
+/* Has an expired sandbox that the new one replaces a port of the host that it asks for? */
+static bool replaces_port(struct engine *e, const struct sandbox_request *req, const char *name)
+{
+    size_t n = 0;
+    auto_free struct sandbox **old =
+        name ? roster_select_named(e, name, yields_name, &req->maker, &n) : NULL;
+    bool yes = false;
+
+    for (size_t i = 0; i < n; i++) {
+        yes = yes || ports_collide(e, old[i], req->ports);
+        sandbox_unref(old[i]);
+    }
+    return yes;
+}
+
+/* Fails before anything is made, unless it can have the port of a sandbox that it replaces: then
+ * *exposed stays NULL, and ports_take_late() takes all of them. */
 static int take_ports(struct engine *e, const struct sandbox_request *req,
-                      struct sandbox_spec *spec, struct exposed **exposed, json_t *warnings,
-                      struct err *err)
+                      struct sandbox_spec *spec, struct exposed **exposed, struct err *err)
 {
     struct err why = {0};
 
-    if (ports_read(e, req, spec, exposed, &why) == 0)
+    if (ports_read(e, req, &spec->ports, exposed, &why) == 0)
         return 0;
-    if (why.code && strcmp(why.code, "port_in_use") == 0) {
-        if (replace_expired(e, req, spec->name, warnings, err) < 0)
-            return -1;
-        if (json_array_size(warnings) > 0) {
-            exposed_drop(e, steal_ptr(*exposed));
-            json_decref(spec->ports);
-            spec->ports = NULL;
-            return ports_read(e, req, spec, exposed, err);
-        }
+    if (why.code && strcmp(why.code, "port_in_use") == 0 && replaces_port(e, req, spec->name)) {
+        exposed_drop(e, steal_ptr(*exposed));
+        json_decref(steal_ptr(spec->ports));
+        return 0;
     }
     if (err)
         *err = why;
@@ -274,7 +309,7 @@ int engine_create(struct engine *e, const struct sandbox_request *req,
     if (r == 0)
         r = networks_read(e, req->networks, &spec.networks, err);
     if (r == 0)
-        r = take_ports(e, req, &spec, &exposed, warnings, err);
+        r = take_ports(e, req, &spec, &exposed, err);
     if (r == 0)
         r = create(e, req, watch, &spec, &exposed, warnings, ret, err);
     else

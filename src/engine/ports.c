@@ -173,15 +173,51 @@ static int take_all(struct engine *e, const json_t *wanted, struct exposed *x, j
     return 0;
 }
 
-int ports_read(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *spec,
+int ports_read(struct engine *e, const struct sandbox_request *req, json_t **ret_ports,
                struct exposed **ret, struct err *err)
 {
     *ret = NULL;
     if (json_array_size(req->ports) == 0)
         return 0;
     *ret = exposed_new(e);
-    spec->ports = json_array();
-    return take_all(e, req->ports, *ret, spec->ports, err);
+    *ret_ports = json_array();
+    return take_all(e, req->ports, *ret, *ret_ports, err);
+}
+
+int ports_take_late(struct engine *e, const struct sandbox_request *req, struct sandbox *sb,
+                    struct err *err)
+{
+    struct exposed *x = NULL;
+    json_t *ports = NULL;
+
+    if (sb->exposed || json_array_size(req->ports) == 0)
+        return 0;
+    if (ports_read(e, req, &ports, &x, err) < 0) {
+        exposed_drop(e, x);
+        json_decref(ports);
+        return -1;
+    }
+    json_decref(swap_ports(sb, ports));
+    exposed_give(e, x, sb);
+    return 0;
+}
+
+bool ports_collide(const struct engine *e, struct sandbox *sb, const json_t *wanted)
+{
+    json_t *ports = ports_of(sb);
+    bool yes = false;
+
+    for (size_t i = 0; i < json_array_size(wanted); i++) {
+        struct port_spec p, has;
+
+        if (read_one(e, json_array_get(wanted, i), &p, NULL) < 0)
+            continue;
+        for (size_t k = 0; k < json_array_size(ports); k++)
+            yes = yes || (port_spec_load(json_array_get(ports, k), &has, NULL) == 0 &&
+                          p.host_port == has.host_port && p.protocol == has.protocol);
+    }
+    json_decref(ports);
+    return yes;
 }
 
 /* ---- after a restart ---- */

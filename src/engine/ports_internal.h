@@ -23,10 +23,15 @@ void forwarder_free(struct forwarder *f);
 
 /* ---- ports.c ---- */
 
-/* Of a create: checks, takes the ports and fills spec->ports with what they became; nothing listens
+/* Of a create: checks, takes the ports and returns in *ret_ports what they became; nothing listens
  * yet. *ret is given to the sandbox, or dropped. */
-int ports_read(struct engine *e, const struct sandbox_request *req, struct sandbox_spec *spec,
+int ports_read(struct engine *e, const struct sandbox_request *req, json_t **ret_ports,
                struct exposed **ret, struct err *err);
+/* Takes them for a sandbox that is being made, in its turn, unless it has them. */
+int ports_take_late(struct engine *e, const struct sandbox_request *req, struct sandbox *sb,
+                    struct err *err);
+/* Does the sandbox have one of these host ports, of whatever address? */
+bool ports_collide(const struct engine *e, struct sandbox *sb, const json_t *wanted);
 /* After a restart, in its turn. A port that another has now is tried again, unless any will do. */
 void ports_recover(struct engine *e, struct sandbox *sb);
 

@@ -242,6 +242,28 @@ def test_the_name_and_the_ports_of_an_expired_one_go_to_the_next(daemon_of):
         assert api.sandbox(new)["name"] == "web"
 
 
+def test_a_create_that_is_refused_does_not_remove_the_sandbox_whose_ports_it_needs(daemon_of):
+    daemon = daemon_of(env={"CAY_TTL_SWEEP": 3600, "CAY_MAX_SANDBOXES": 2}).start()
+    with daemon.api() as api:
+        any_port = [{"containerPort": 8000, "hostPort": 0}]
+        old = create(api, name="web", ports=any_port)
+        other = create(api, ports=any_port)
+        has, taken = ([{"containerPort": 8000, "hostPort": made["config"]["ports"][0]["hostPort"]}] for made in (old, other))
+        let_expire(daemon, api, old["id"])
+        wait_until(lambda: reasons(api, "sandbox.stopped", old["id"]), what="its place")
+        for ports, image, why in ((taken, "host", (409, "port_in_use")), (has, "no-such-image", (404, "image_not_found"))):
+            api.post("/sandboxes", {"image": image, "name": "web", "unique": True, "pull": "never", "ports": ports}).failed(*why)
+        full = create(api)["id"]
+        api.try_create(name="web", unique=True, ports=has).failed(429, "sandbox_limit")
+        assert state(api, old["id"]) == KEPT
+        api.remove(full)
+        new = create(api, name="web", unique=True, ports=has)
+        assert new["config"]["ports"][0]["hostPort"] == has[0]["hostPort"]
+        assert new["warnings"] == [f"{old['id']} had expired with the same name and was removed"]
+        (port,) = api.get(f"/sandboxes/{new['id']}/ports").ok()["ports"]
+        assert port["state"] == "active"
+
+
 def test_a_tenant_neither_replaces_nor_removes_what_expired_of_another(daemon_of):
     daemon = daemon_of(env={"CAY_TTL_SWEEP": 3600, "CAY_MAX_STOPPED": 2, "CAY_AUTH_TOKEN": "secret"}).start()
     with daemon.api() as api:

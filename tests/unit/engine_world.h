@@ -58,7 +58,7 @@ static void world_new(struct world *w)
                    .max_sandboxes = 5,
                    .max_snapshots = 3,
                    .max_templates = 3,
-                   .allowed_images = "host, py*,gone",
+                   .allowed_images = "host, py*,gone,far*",
                    .auto_install = true,
                    .workspace = "/workspace",
                    .max_command_s = 300,

@@ -7,6 +7,7 @@
 #include "engine/sandbox_internal.h"
 #include "engine/stopped_internal.h"
 #include "engine/turn_internal.h"
+#include "engine/watch.h"
 #include "engine_world.h"
 
 #define STOPS "{\"image\":\"host\",\"expiryStops\":true}"
@@ -428,6 +429,47 @@ TEST(a_create_that_fails_before_its_box_is_made_replaces_nothing)
     CHECK_INT(try_create(&w, "{\"image\":\"gone\",\"name\":\"web\",\"replaces\":true}", &s, &err),
               -1);
     check_status(&w, id, "stopped (expired)");
+    world_done(&w);
+}
+
+struct starting {
+    struct world *w;
+    const char *id;
+    bool done;
+};
+
+static int start_once(const json_t *event, void *arg)
+{
+    struct starting *s = arg;
+
+    (void)event;
+    if (!s->done)
+        CHECK_INT(start(s->w, s->id, NULL), 0);
+    s->done = true;
+    return 0;
+}
+
+TEST(an_expired_sandbox_that_is_started_during_the_pull_keeps_its_name)
+{
+    auto_free char *id = NULL;
+    struct err err = {0};
+    struct world w;
+    struct starting starting = {.w = &w};
+    struct engine_watch watch = {.progress = start_once, .arg = &starting, .cancel_fd = -1};
+    json_t *s = NULL;
+
+    world_with(&w, 10);
+    starting.id = id = create(&w, "{" NAMED "}");
+    expire(&w, id);
+    CHECK_INT(create_from(w.engine,
+                          "{\"image\":\"far\",\"name\":\"web\",\"unique\":true,\"replaces\":true}",
+                          &watch, &s, &err),
+              -1);
+    CHECK_STR(err.code, "name_taken");
+    CHECK(strstr(err.text, id));
+    CHECK(starting.done);
+    check_status(&w, id, "running");
+    CHECK_INT(roster_room(w.engine), w.engine->config.max_sandboxes - 1);
     world_done(&w);
 }
 
