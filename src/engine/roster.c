@@ -63,7 +63,8 @@ static int check_room(const struct engine *e, struct err *err)
         return err_set(err, ERR_UNAVAILABLE, "cay is stopping; try again when it runs");
     if (all->placed + all->reserved < e->config.max_sandboxes)
         return 0;
-    return err_code(err, ERR_LIMIT, "sandbox_limit", "Maximum sandbox limit reached: %u (%s)",
+    return err_code(err, ERR_LIMIT, "sandbox_limit",
+                    "Maximum sandbox limit reached: %u (%s); stop or remove one",
                     e->config.max_sandboxes,
                     setting_name("CAY_MAX_SANDBOXES", "III_MAX_SANDBOXES"));
 }

@@ -187,8 +187,10 @@ int stopped_check_room(struct engine *e, const struct sandbox_maker *maker, stru
     list_close(&l);
     if (!full)
         return 0;
-    return err_code(err, ERR_LIMIT, "stopped_limit",
-                    "Maximum of stopped sandboxes reached: %u (CAY_MAX_STOPPED) or the share of "
-                    "this token's label, and none of them has expired; remove or start some",
-                    e->config.max_stopped);
+    return err_code(
+        err, ERR_LIMIT, "stopped_limit",
+        "at most %u sandboxes can be stopped%s (CAY_MAX_STOPPED), and none of those can be "
+        "removed for a new one, since none has expired; remove or start some",
+        (unsigned)(limit / tenants),
+        tenants > 1 ? " by callers with the same label of their tokens" : "");
 }

@@ -166,7 +166,7 @@ TEST(the_limit_holds_and_a_removed_sandbox_makes_room)
         ids[i] = create(&w, "{\"image\":\"host\"}");
     CHECK_INT(try_create(&w, "{\"image\":\"host\"}", &s, &err), -1);
     CHECK_INT(err.kind, ERR_LIMIT);
-    CHECK_STR(err.text, "Maximum sandbox limit reached: 5 (CAY_MAX_SANDBOXES)");
+    CHECK_STR(err.text, "Maximum sandbox limit reached: 5 (CAY_MAX_SANDBOXES); stop or remove one");
     CHECK_INT(engine_remove(w.engine, ids[0], NULL), 0);
     free(ids[0]);
     ids[0] = create(&w, "{\"image\":\"host\"}");
