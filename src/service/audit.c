@@ -120,7 +120,7 @@ static int open_file(struct audit *a, bool is_new, const char *name, struct err 
         name = own;
     fd = regular_open(a->dir, name, O_WRONLY | O_APPEND | (is_new ? O_CREAT : 0), 0600, err);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return err_wrap(err, "the audit log");
+        return err_wrap(err, "the audit log in CAY_DATA/audit");
     if (a->fd >= 0)
         (void)fdatasync(a->fd);
     close_fd(&a->fd);

@@ -119,7 +119,7 @@ static int each_line(int dir, const char *name, uint64_t size, line_fn each, voi
 
     if (!f) {
         close_fd(&fd);
-        return err_wrap(err, "the audit log");
+        return err_wrap(err, "the audit log in CAY_DATA/audit");
     }
     while (r == 0 && at < size && c != EOF) {
         uint64_t begin = at;

@@ -189,7 +189,7 @@ def test_what_stands_where_a_file_is_needed_is_named(own, killed, odd):
         with odd_instead([own.data / name], odd):
             status, log = own.refused()
             assert status == 1, name
-            assert f"{name} is {WORDS[odd]} where a file is expected: move it away" in log, log
+            assert f"{os.path.basename(name)} is {WORDS[odd]} where a file is expected: move it away" in log, log
             found = check_of(own, "files")
             assert found["level"] == "warn" and f"{own.data}/{name} ({WORDS[odd]} where" in found["text"], found
 
