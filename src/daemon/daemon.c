@@ -495,9 +495,12 @@ static int set_up(struct daemon *d, struct err *err)
     return block_signals(d, err);
 }
 
+/* A daemon that ends its sandboxes with itself has to take them over first. */
 static int goes_on(struct daemon *d, struct err *err)
 {
-    return starting_is_to_end(&d->starting) ? err_set(err, ERR_UNAVAILABLE, "told to stop") : 0;
+    return !d->config.stop_sandboxes && starting_is_to_end(&d->starting)
+               ? err_set(err, ERR_UNAVAILABLE, "told to stop")
+               : 0;
 }
 
 static int open_sockets(struct daemon *d, struct err *err)
@@ -514,7 +517,8 @@ static int start(struct daemon *d, struct err *err)
 
     if (keeper_start(&d->launcher, &d->launcher_fd, err) < 0)
         return -1;
-    starting_begin(&d->starting, d->signal_fd, d->config.parent_fd, d->config.link.lifeline_fd);
+    starting_begin(&d->starting, d->signal_fd, d->config.parent_fd, d->config.link.lifeline_fd,
+                   d->config.stop_sandboxes ? STARTING_WHOLE_MS : STARTING_GRACE_MS);
     for (size_t i = 0; i < ARRAY_LEN(steps); i++)
         if (goes_on(d, err) < 0 || steps[i](d, err) < 0)
             return -1;
@@ -766,7 +770,7 @@ static enum ending start_and_serve(struct daemon *d)
 {
     struct err err = {0};
     bool failed = start(d, &err) < 0;
-    bool told = failed && d->starting.runs && starting_is_to_end(&d->starting);
+    bool told = failed && d->starting.runs && goes_on(d, NULL) < 0;
 
     starting_end(&d->starting);
     if (told) {

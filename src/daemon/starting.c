@@ -44,17 +44,18 @@ static void *watch(void *arg)
         if (p[1].revents && !starting_is_to_end(s))
             (void)read_exact(s->signal_fd, &info, sizeof(info));
     }
-    if (poll(p, 1, STARTING_GRACE_MS) == 0) {
+    if (poll(p, 1, s->grace_ms) == 0) {
         log_warn("stopped in the middle of the start; the next start goes on from there");
         _exit(0);
     }
     return NULL;
 }
 
-void starting_begin(struct starting *s, int signal_fd, int parent_fd, int lifeline_fd)
+void starting_begin(struct starting *s, int signal_fd, int parent_fd, int lifeline_fd, int grace_ms)
 {
     *s = (struct starting){.signal_fd = signal_fd,
                            .end_fd = eventfd(0, EFD_CLOEXEC),
+                           .grace_ms = grace_ms,
                            .parents = {parent_fd, lifeline_fd}};
     s->runs = s->end_fd >= 0 && pthread_create(&s->thread, NULL, watch, s) == 0;
 }

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from cay_harness import SLOW, wait_until
+from cay_harness import SLOW, pids, read_text, wait_until
 from cay_order import end_sleep
 
 pytestmark = [pytest.mark.core, pytest.mark.counts_rows]
@@ -271,3 +271,29 @@ def test_sigterm_ends_a_daemon_that_waits_in_its_start(daemon_of):
             assert said.read() == b"", "it never said that it was ready"
     assert "stopped in the middle of the start" in daemon.log()
     daemon.start()
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_sigterm_in_the_start_ends_the_sandboxes_that_were_to_end(daemon_of, remove):
+    """The signal is there before the daemon is, so no step of the start comes before it."""
+    def told():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def sleeper():
+        return [pid for pid in pids() if "98765.25" in read_text(f"/proc/{pid}/cmdline").split("\0")]
+
+    daemon = daemon_of()
+    folder = daemon.root / "own"
+    folder.mkdir()
+    daemon.data, daemon.run = folder / "data", folder / "run"
+    api = daemon.start().api()
+    id = api.create()["id"]
+    api.post(f"/sandboxes/{id}/exec/background", {"command": "exec sleep 98765.25"}).ok()
+    wait_until(sleeper)
+    daemon.stop()
+    os.close(daemon.spawn(["--stop-sandboxes", *(["--remove", str(folder)] if remove else [])], preexec_fn=told))
+    assert daemon.process.wait(60 * SLOW) == 0, daemon.log()
+    assert folder.exists() != remove
+    assert not sleeper()
+    assert daemon.start().api().ids() == []
