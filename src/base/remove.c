@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -72,19 +73,15 @@ static int enter(struct removal *r, int parent, const char *name)
     return open_level(r, parent, name);
 }
 
+/* A removal that was cut short leaves names like these. The next one must not meet them, nor may a
+ * process that writes to the tree guess them. */
 static int lift(struct removal *r, int fd, const char *name)
 {
-    char to[48];
+    char to[ID_SIZE];
 
-    /* A removal that was cut short may have left names like these. */
-    for (unsigned tries = 0; tries < RETRIES_MAX; tries++) {
-        (void)snprintf(to, sizeof(to), ".cay-removed-%d-%u", getpid(), r->moved++);
-        if (renameat(fd, name, dirfd(r->levels[0].dir), to) == 0)
-            return 0;
-        if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
-            return -errno;
-    }
-    return -ENOTEMPTY;
+    r->moved++;
+    id_new(to, ".cay-removed");
+    return renameat(fd, name, dirfd(r->levels[0].dir), to) < 0 ? -errno : 0;
 }
 
 /* Removes the entry, unless it is a directory with something in it: 1 for that. */

@@ -493,18 +493,30 @@ TEST(a_tree_deeper_than_a_process_may_have_descriptors_is_removed)
 {
     auto_dir char *dir = dir_new();
     auto_free char *path = xasprintf("%s/tree", dir);
-    auto_free char *left = xasprintf("%s/.cay-removed-%d-0/full", path, getpid());
     struct rlimit few = {200, 200};
 
     make_deep(dir, "tree", 1000);
-    /* As a removal that was cut short would have left it. */
-    *strrchr(left, '/') = '\0';
-    CHECK_INT(mkdir(left, 0700), 0);
-    left[strlen(left)] = '/';
-    CHECK_INT(mkdir(left, 0700), 0);
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
     CHECK_INT(remove_tree(AT_FDCWD, path), 0);
     CHECK(!is_there(AT_FDCWD, path));
+}
+
+/* Each of them has to be lifted, and so has to get a name that no other has. */
+TEST(what_removals_that_were_cut_short_have_left_is_removed)
+{
+    auto_dir char *dir = dir_new();
+    auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_free char *path = xasprintf("%s/tree", dir);
+
+    CHECK_INT(mkdirat(fd, "tree", 0700), 0);
+    for (unsigned i = 0; i < 100; i++) {
+        char name[48];
+
+        (void)snprintf(name, sizeof(name), ".cay-removed-%d-%u", getpid(), i);
+        make_deep(path, name, 130);
+    }
+    CHECK_INT(remove_tree(fd, "tree"), 0);
+    CHECK(!is_there(fd, "tree"));
 }
 
 /* Far deeper than any path is long, and than a stack of 512 KiB has room for: 26 bytes per level.
