@@ -5,8 +5,9 @@ struct err;
 
 /* Work that keeps the thread of its caller for long: pulls, imports, exports, commits, and waiting
  * for a turn behind one of them. Only so many threads may be in it at once, so that it never keeps
- * short calls from being answered: with those that wait for agents (AGENT_THREADS_MAX) they are
- * fewer than the HTTP server has. ERR_UNAVAILABLE "busy" past that. */
+ * short calls from being answered: with those that wait for agents (AGENT_THREADS_MAX and
+ * AGENT_EXTRA_ALL_MAX) they are fewer than the HTTP server has. ERR_UNAVAILABLE "busy" past that.
+ */
 
 #define LONG_WORK_MAX 160
 
