@@ -27,8 +27,8 @@ struct sandbox;
 
 #define AGENT_WAITS_MAX     16  /* places of one sandbox */
 #define AGENT_THREADS_MAX   256 /* places of all sandboxes */
-#define AGENT_EXTRA_MAX     48  /* extra threads of one sandbox */
-#define AGENT_EXTRA_ALL_MAX 64  /* extra threads of all sandboxes */
+#define AGENT_EXTRA_MAX     192 /* extra threads of one sandbox */
+#define AGENT_EXTRA_ALL_MAX 256 /* extra threads of all sandboxes */
 #define AGENT_SILENT_MAX    4   /* threads that wait for a sandbox that does not answer */
 #define AGENT_TASKS_MAX     512 /* calls on one sandbox that hold no thread while they wait */
 

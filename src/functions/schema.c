@@ -54,7 +54,7 @@ static json_t *number_schema(const struct field *f)
     if (!f->clamp && f->max > f->min) {
         set(schema, "minimum", bound(f, f->min));
         set(schema, "maximum", bound(f, f->max));
-    } else if (f->clamp && f->min >= 0) {
+    } else if (f->clamp && !f->optional && f->min >= 0) {
         set(schema, "minimum", bound(f, 0));
     }
     return schema;

@@ -31,7 +31,7 @@ struct http_limits {
     int head_timeout_ms;      /* from the first byte until the head is whole; 10 s */
     int body_timeout_ms;      /* without progress of a body or of an answer being written; 30 s */
     int idle_timeout_ms;      /* of a kept-alive connection; 75 s */
-    unsigned workers_max;     /* 512 */
+    unsigned workers_max;     /* 768 */
     unsigned connections_max; /* 10,000; more are refused with 503 */
     unsigned seats_max;       /* 4,096, or fewer when descriptors are few: see http_seat_take() */
     struct budget *memory;    /* that long bodies are taken from; NULL = no bound */
@@ -45,7 +45,7 @@ struct http_limits {
 #define HTTP_LIMITS_DEFAULT                                                                        \
     {                                                                                              \
         .head_max = 32 << 10, .headers_max = 100, .head_timeout_ms = 10000,                        \
-        .body_timeout_ms = 30000, .idle_timeout_ms = 75000, .workers_max = 512,                    \
+        .body_timeout_ms = 30000, .idle_timeout_ms = 75000, .workers_max = 768,                    \
         .connections_max = 10000, .seats_max = 4096                                                \
     }
 

@@ -94,7 +94,7 @@ static int check_number(const struct field *f, const char *name, json_t **v, enu
     right = f->type == FIELD_INT ? json_is_integer(*v) : json_is_number(*v);
     if (right && in_range(f, value))
         return 0;
-    if (right && f->clamp && value < 0 && f->min >= 0)
+    if (right && f->clamp && !f->optional && value < 0 && f->min >= 0)
         return err_set(err, ERR_INVALID, "%s must not be negative", name);
     if (right && f->clamp && walk == TAKE) {
         double nearer = value < f->min ? f->min : f->max;

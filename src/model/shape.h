@@ -27,12 +27,13 @@ enum field_type {
 struct field {
     const char *name;
     enum field_type type;
-    bool optional;   /* may be absent; so may what has a preset, in input */
-    bool nullable;   /* may be null in an answer; in input null is the same as absent */
-    bool clamp;      /* a number outside min…max is moved to the nearer end, not refused; but a
-                      * negative one is refused where min is not negative */
-    bool lenient;    /* input of another type is dropped and told, not refused */
-    bool filled;     /* an array or a map has at least one item */
+    bool optional; /* may be absent; so may what has a preset, in input */
+    bool nullable; /* may be null in an answer; in input null is the same as absent */
+    bool clamp;    /* a number outside min…max is moved to the nearer end, not refused. A negative
+                    * one is refused where min is not negative, unless the field is optional:
+                    * clients send -1 for "no limit" */
+    bool lenient;  /* input of another type is dropped and told, not refused */
+    bool filled;   /* an array or a map has at least one item */
     double min, max; /* of numbers (both 0 = any); of strings, also those in arrays and maps: length
                         in bytes (0 = no limit, in input 1 MiB) */
     const char *const *choices; /* the only strings that it can be, ended by NULL; NULL = any */

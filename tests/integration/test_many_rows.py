@@ -45,5 +45,5 @@ def test_a_list_of_very_many_comes_in_pages(daemon_of):
             seen.update(s["id"] for s in reply["items"])
         assert len(seen) == MANY + 1 and id in seen
         assert rss_kib(daemon.pid) - before < 32 * 1024
-        api.try_create().failed(429, "sandbox_limit")
+        api.try_create().failed(429, "stopped_limit")
         assert api.sh(id, "echo here") == "here\n"

@@ -261,7 +261,7 @@ TEST(who_waits_for_the_rest_of_an_answer_is_counted_too)
     world_done(&w);
 }
 
-#define DRIPS 80
+#define DRIPS (AGENT_EXTRA_ALL_MAX / 2 + 32)
 
 /* A caller that waits for the rest of an answer, of which there is nothing until the test closes
  * the other end. */

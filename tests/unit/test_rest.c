@@ -41,6 +41,12 @@ static const struct field all_types[] = {
     {0},
 };
 
+static const struct field counts[] = {
+    {"limit", FIELD_INT, .clamp = true, .min = 1, .max = 50, .preset = "20"},
+    {"priority", FIELD_INT, .clamp = true, .min = -5, .max = 5, .preset = "0"},
+    {0},
+};
+
 static const struct field needed[] = {{"path", FIELD_STRING, .min = 1}, {0}};
 
 /* The checked input as compact JSON with sorted keys, or the text of the error. */
@@ -129,8 +135,10 @@ TEST(clamped_numbers_move_to_the_nearer_end)
 {
     CHECK_STR(checked("", "{\"size\":1}", all_types), "{\"page\":3,\"size\":64}");
     CHECK_STR(checked("", "{\"size\":0}", all_types), "{\"page\":3,\"size\":64}");
-    CHECK_STR(checked("", "{\"size\":-1}", all_types), "size must not be negative");
-    CHECK_STR(checked("", "{\"cpu\":-0.1}", all_types), "cpu must not be negative");
+    CHECK_STR(checked("", "{\"size\":-1}", all_types), "{\"page\":3,\"size\":64}");
+    CHECK_STR(checked("", "{\"limit\":0}", counts), "{\"limit\":1,\"priority\":0}");
+    CHECK_STR(checked("", "{\"limit\":-1}", counts), "limit must not be negative");
+    CHECK_STR(checked("", "{\"priority\":-9}", counts), "{\"limit\":20,\"priority\":-5}");
     CHECK_STR(checked("", "{\"size\":9223372036854775807}", all_types),
               "{\"page\":3,\"size\":4096}");
     CHECK_STR(checked("", "{\"cpu\":99}", all_types), "{\"cpu\":4.0,\"page\":3}");

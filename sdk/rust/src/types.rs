@@ -3427,7 +3427,7 @@ pub struct Port {
     pub host_address: String,
     /// Active = the host listens; mapped = not now: the sandbox is stopped, or reason says why.
     pub state: PortState,
-    /// Why nothing listens although it runs.
+    /// Why the host does not let it listen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -2369,7 +2369,7 @@ class Port(Model):
     state: str = Field(default_factory=absent)
     """Active = the host listens; mapped = not now: the sandbox is stopped, or reason says why."""
     reason: Optional[str] = None
-    """Why nothing listens although it runs."""
+    """Why the host does not let it listen."""
 
 
 class PortList(Model):
