@@ -192,6 +192,7 @@ int file_write(struct engine *e, struct sandbox *sb, const char *path, const voi
 
 struct file_stream {
     struct sandbox *sandbox; /* held until close */
+    bool counts;             /* as one of UPLOADS_MAX */
     struct agent_reader reader;
     struct file_look look; /* of one that is read */
 };
@@ -210,6 +211,8 @@ void engine_file_close(struct file_stream *f)
     if (!f)
         return;
     reader_done(&f->reader);
+    if (f->counts)
+        (void)atomic_fetch_sub(&f->sandbox->uploads, 1);
     files_done(f->sandbox);
     free(f);
 }
@@ -243,6 +246,21 @@ ssize_t engine_file_next(struct file_stream *f, const char **ret, struct err *er
     return next_bytes(&f->reader, ret, err);
 }
 
+/* An upload holds one of the agent's 96 calls until its client has sent all: the rest is for
+ * others.
+ */
+#define UPLOADS_MAX 64
+
+static int upload_begin(struct sandbox *sb, struct err *err)
+{
+    if (atomic_fetch_add(&sb->uploads, 1) < UPLOADS_MAX)
+        return 0;
+    (void)atomic_fetch_sub(&sb->uploads, 1);
+    return err_code(err, ERR_UNAVAILABLE, "sandbox_busy",
+                    "%d files are being uploaded to the sandbox; try again when one has come whole",
+                    UPLOADS_MAX);
+}
+
 int engine_file_open_write(struct engine *e, const char *id, struct file_path path, uint32_t mode,
                            bool parents, struct file_stream **ret, struct err *err)
 {
@@ -251,12 +269,16 @@ int engine_file_open_write(struct engine *e, const char *id, struct file_path pa
     struct agent_reader reader;
     int fd;
 
-    if (file_target(e, id, path, &sb, &real, err) < 0 ||
-        open_write(e, sb, real, mode, parents, &fd, err) < 0)
+    if (file_target(e, id, path, &sb, &real, err) < 0 || upload_begin(sb, err) < 0)
         return -1;
+    if (open_write(e, sb, real, mode, parents, &fd, err) < 0) {
+        (void)atomic_fetch_sub(&sb->uploads, 1);
+        return -1;
+    }
     agent_reader_init(&reader, sb, fd);
     *ret = stream_new(steal_ptr(sb));
     (*ret)->reader = reader;
+    (*ret)->counts = true;
     return 0;
 }
 

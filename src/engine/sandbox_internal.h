@@ -94,7 +94,8 @@ struct sandbox {
     } quiet;
     bool ready_wanted;
     int64_t quiet_until_ns;
-    unsigned visits; /* calls on its files that are under way, also while it runs */
+    unsigned visits;     /* calls on its files that are under way, also while it runs */
+    atomic_uint uploads; /* of them, those whose client has not sent all */
     uint64_t oom_seen;
     struct main_state main;
     uint64_t sample_cpu_ns;

@@ -8,15 +8,8 @@
 #include "model/sandbox.h"
 #include "service/build/directory.h"
 
-static ssize_t read_source(void *arg, void *data, size_t len, struct err *err)
-{
-    struct source *s = arg;
-
-    return s->read(s, data, len, err);
-}
-
-/* The archive is taken whole before anything is said: who sends it may not listen yet. */
-static int build(struct call *call, struct err *err)
+/* archive: NULL = the build has no files. */
+static int build_of(struct call *call, struct build_archive *archive, struct err *err)
 {
     auto_build_context struct build_context *context = NULL;
     struct engine_watch watch = call_watch(call);
@@ -36,14 +29,53 @@ static int build(struct call *call, struct err *err)
     };
     json_t *failure = NULL;
 
-    if (call->source && build_context_open(call->engine, read_source, call->source,
-                                           in_str(call, "apart"), &watch, &context, err) < 0)
+    if (archive && build_context_open(archive, in_str(call, "apart"), &watch, &context, err) < 0)
         return -1;
     req.build.context = context;
     if (build_directory(call->engine, &req, &watch, &call->out, &failure, err) == 0)
         return 0;
     call->out = failure;
     return -1;
+}
+
+/* The archive is taken whole before anything is said: who sends it may not listen yet. */
+struct upload {
+    struct taker taker; /* first */
+    struct build_archive *archive;
+};
+
+static int upload_take(struct taker *t, const char *data, size_t len, struct err *err)
+{
+    return build_archive_add(((struct upload *)t)->archive, data, len, err);
+}
+
+static int upload_end(struct taker *t, struct call *call, struct err *err)
+{
+    return build_of(call, ((struct upload *)t)->archive, err);
+}
+
+static void upload_free(struct taker *t)
+{
+    build_archive_close(((struct upload *)t)->archive);
+    free(t);
+}
+
+static const struct taker_ops upload_ops = {upload_take, upload_end, upload_free};
+
+static int build(struct call *call, struct err *err)
+{
+    struct build_archive *archive;
+    struct upload *u;
+
+    if (!call->uploads)
+        return build_of(call, NULL, err);
+    if (build_archive_open(call->engine, &archive, err) < 0)
+        return -1;
+    u = xcalloc(1, sizeof(*u));
+    u->taker.ops = &upload_ops;
+    u->archive = archive;
+    call->taker = &u->taker;
+    return 0;
 }
 
 static const struct field build_fields[] = {

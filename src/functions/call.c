@@ -35,12 +35,25 @@ void call_done(struct call *call)
 {
     json_decref(call->in);
     json_decref(call->out);
+    if (call->taker)
+        call->taker->ops->free(call->taker);
     if (call->task)
         call->task->ops->free(call->task);
     free(call->detail);
     call->in = call->out = NULL;
+    call->taker = NULL;
     call->task = NULL;
     call->detail = NULL;
+}
+
+int call_take(struct call *call, const char *data, size_t len, struct err *err)
+{
+    return call->taker ? call->taker->ops->take(call->taker, data, len, err) : 0;
+}
+
+int call_taken(struct call *call, struct err *err)
+{
+    return call->taker ? call->taker->ops->end(call->taker, call, err) : 0;
 }
 
 static int nobody_waits(struct err *err)

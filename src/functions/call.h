@@ -82,10 +82,21 @@ struct sink_ops {
 
 /* ---- what comes in while the function runs ---- */
 
-/* The bytes of an upload. */
-struct source {
-    /* Waits for bytes: how many, 0 at the end, -1. */
-    ssize_t (*read)(struct source *s, void *data, size_t len, struct err *err);
+struct call;
+
+/* Takes the bytes of an upload, which come when the caller sends them: a function that is called
+ * with call->uploads leaves one in call->taker and returns 0. */
+struct taker {
+    const struct taker_ops *ops;
+};
+
+struct taker_ops {
+    /* The next bytes; it may wait for who they are for. -1 with err ends the call. */
+    int (*take)(struct taker *t, const char *data, size_t len, struct err *err);
+    /* All have come: goes on as the function does, and so sets call->out or leaves a task. */
+    int (*end)(struct taker *t, struct call *call, struct err *err);
+    /* Also of an upload that has not ended, of which nothing stays. */
+    void (*free)(struct taker *t);
 };
 
 /* What the caller of an attached command sends. */
@@ -111,8 +122,6 @@ struct task {
     bool drops_input; /* the caller has nothing to say, and what he says is nothing */
     size_t held;      /* bytes of input that it keeps, since they are not taken yet */
 };
-
-struct call;
 
 /* What a step has come to, or -1 when it failed. */
 enum task_state {
@@ -176,8 +185,9 @@ struct call {
     char exec_id[ID_SIZE];         /* of the command that it runs, once that is known; else "" */
     int64_t exec_us;               /* how long that ran, once it has ended; else -1 */
     struct sink *sink;
-    struct source *source; /* NULL = no bytes come with the call */
-    struct pipes *pipes;   /* of a face that has streams beside calls (functions/pipe.h), or NULL */
+    bool uploads;        /* bytes come with the call */
+    struct taker *taker; /* of them */
+    struct pipes *pipes; /* of a face that has streams beside calls (functions/pipe.h), or NULL */
 
     /* How often it may be called (functions/rates.h). */
     struct rates *rates;                /* NULL = as often as it likes */
@@ -204,7 +214,10 @@ struct call {
 
 /* Is there still somebody who waits for the answer? */
 bool call_is_wanted(const struct call *call);
-/* Frees in, out and the task. */
+/* After function_run(): passes bytes of an upload on, and says that all have come. */
+int call_take(struct call *call, const char *data, size_t len, struct err *err);
+int call_taken(struct call *call, struct err *err);
+/* Frees in, out, the taker and the task. */
 void call_done(struct call *call);
 /* Waits for the task on this thread: TASK_DONE, or -1 when it failed or the caller gave up. With a
  * time (mono_ns) at most until then: TASK_WAITS or TASK_AGAIN when it is not done. */

@@ -153,23 +153,6 @@ int in_mode(const struct call *call, uint32_t *ret, struct err *err)
     return 0;
 }
 
-/* The body as it comes, in pieces; the file is replaced when all of it has come. */
-static int copy_body(struct call *call, struct file_stream *file, struct err *err)
-{
-    auto_free char *piece = xmalloc(PIECE_BYTES);
-
-    for (;;) {
-        ssize_t n = call->source->read(call->source, piece, PIECE_BYTES, err);
-
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            return 0;
-        if (engine_file_write_some(file, piece, (size_t)n, err) < 0)
-            return -1;
-    }
-}
-
 static int copy_base64(struct call *call, struct file_stream *file, struct err *err)
 {
     const json_t *content = json_object_get(call->in, "content");
@@ -189,27 +172,59 @@ static int copy_base64(struct call *call, struct file_stream *file, struct err *
     return 0;
 }
 
+/* The file is replaced when all of the body has come. */
+struct upload {
+    struct taker taker; /* first */
+    struct file_stream *file;
+};
+
+static int upload_take(struct taker *t, const char *data, size_t len, struct err *err)
+{
+    return engine_file_write_some(((struct upload *)t)->file, data, len, err);
+}
+
+static int upload_end(struct taker *t, struct call *call, struct err *err)
+{
+    if (engine_file_write_end(((struct upload *)t)->file, err) < 0)
+        return -1;
+    return reply_success(call);
+}
+
+static void upload_free(struct taker *t)
+{
+    engine_file_close(((struct upload *)t)->file);
+    free(t);
+}
+
+static const struct taker_ops upload_ops = {upload_take, upload_end, upload_free};
+
 static int upload(struct call *call, struct err *err)
 {
     auto_file_stream struct file_stream *file = NULL;
+    struct upload *u;
     uint32_t mode;
 
     if (file_take_paths(call, err) < 0)
         return -1;
     if (in_mode(call, &mode, err) < 0)
         return -1;
-    if (!call->source && !json_object_get(call->in, "content"))
+    if (!call->uploads && !json_object_get(call->in, "content"))
         return err_set(err, ERR_INVALID,
                        "content is required: base64, or send the bytes as the body with "
                        "Content-Type: application/octet-stream");
     if (engine_file_open_write(call->engine, in_id(call), file_in_path(call, "path"), mode, true,
                                &file, err) < 0)
         return -1;
-    if ((call->source ? copy_body(call, file, err) : copy_base64(call, file, err)) < 0)
-        return -1;
-    if (engine_file_write_end(file, err) < 0)
-        return -1;
-    return reply_success(call);
+    if (!call->uploads) {
+        if (copy_base64(call, file, err) < 0 || engine_file_write_end(file, err) < 0)
+            return -1;
+        return reply_success(call);
+    }
+    u = xcalloc(1, sizeof(*u));
+    u->taker.ops = &upload_ops;
+    u->file = steal_ptr(file);
+    call->taker = &u->taker;
+    return 0;
 }
 
 static int delete_file(struct call *call, struct err *err)

@@ -100,17 +100,6 @@ static int send_file(struct call *call, struct err *err)
     return 0;
 }
 
-static int copy_body(struct call *call, struct volume_file *file, struct err *err)
-{
-    auto_free char *piece = xmalloc(PIECE_BYTES);
-    ssize_t n;
-
-    while ((n = call->source->read(call->source, piece, PIECE_BYTES, err)) > 0)
-        if (engine_volume_write(file, piece, (size_t)n, err) < 0)
-            return -1;
-    return n < 0 ? -1 : 0;
-}
-
 static int copy_base64(struct call *call, struct volume_file *file, struct err *err)
 {
     const json_t *content = json_object_get(call->in, "content");
@@ -124,23 +113,57 @@ static int copy_base64(struct call *call, struct volume_file *file, struct err *
     return engine_volume_write(file, data.data, data.len, err);
 }
 
+/* The file is replaced when all of the body has come. */
+struct upload {
+    struct taker taker; /* first */
+    struct volume_file *file;
+};
+
+static int upload_take(struct taker *t, const char *data, size_t len, struct err *err)
+{
+    return engine_volume_write(((struct upload *)t)->file, data, len, err);
+}
+
+static int upload_end(struct taker *t, struct call *call, struct err *err)
+{
+    if (engine_volume_write_end(((struct upload *)t)->file, err) < 0)
+        return -1;
+    return reply_success(call);
+}
+
+static void upload_free(struct taker *t)
+{
+    engine_volume_close(((struct upload *)t)->file);
+    free(t);
+}
+
+static const struct taker_ops upload_ops = {upload_take, upload_end, upload_free};
+
 static int upload(struct call *call, struct err *err)
 {
     auto_volume_file struct volume_file *file = NULL;
+    struct upload *u;
     uint32_t mode;
 
     if (in_mode(call, &mode, err) < 0)
         return -1;
-    if (!call->source && !json_object_get(call->in, "content"))
+    if (!call->uploads && !json_object_get(call->in, "content"))
         return err_set(err, ERR_INVALID,
                        "content is required: base64, or send the bytes as the body with "
                        "Content-Type: application/octet-stream");
     if (engine_volume_open_write(call->engine, in_volume(call), in_str(call, "path"), mode, &file,
-                                 err) < 0 ||
-        (call->source ? copy_body(call, file, err) : copy_base64(call, file, err)) < 0 ||
-        engine_volume_write_end(file, err) < 0)
+                                 err) < 0)
         return -1;
-    return reply_success(call);
+    if (!call->uploads) {
+        if (copy_base64(call, file, err) < 0 || engine_volume_write_end(file, err) < 0)
+            return -1;
+        return reply_success(call);
+    }
+    u = xcalloc(1, sizeof(*u));
+    u->taker.ops = &upload_ops;
+    u->file = steal_ptr(file);
+    call->taker = &u->taker;
+    return 0;
 }
 
 static int write_text(struct call *call, struct err *err)

@@ -57,7 +57,7 @@ static void linger(struct worker *w, struct conn *c)
         if (n < 0)
             break;
     }
-    server_arm(w->server, c, c->head_deadline);
+    (void)server_arm(w->server, c, c->head_deadline);
 }
 
 static void refuse(struct worker *w, struct conn *c, const struct refusal *why)
@@ -88,7 +88,7 @@ void conn_forget_kept(struct http_server *s, struct conn *c)
 static void put_aside(struct worker *w, struct conn *c)
 {
     if (w->len == 0) {
-        server_arm(w->server, c, in_ms(w->server->limits.idle_timeout_ms));
+        (void)server_arm(w->server, c, in_ms(w->server->limits.idle_timeout_ms));
         return;
     }
     if (!c->head_deadline)
@@ -99,7 +99,7 @@ static void put_aside(struct worker *w, struct conn *c)
         return;
     }
     conn_keep(w->server, c, w->data, w->len);
-    server_arm(w->server, c, c->head_deadline);
+    (void)server_arm(w->server, c, c->head_deadline);
 }
 
 /* The rest of what the client sent in one go waits until others had their turn. */
@@ -107,24 +107,33 @@ static void yield(struct worker *w, struct conn *c)
 {
     conn_keep(w->server, c, w->data, w->len);
     c->has_turn = true;
-    server_arm(w->server, c, in_ms(w->server->limits.idle_timeout_ms));
+    (void)server_arm(w->server, c, in_ms(w->server->limits.idle_timeout_ms));
 }
 
-/* After the answer: true when the connection stays with us for a next request. */
-static bool settle(struct worker *w, struct conn *c, struct http_req *req)
+/* What becomes of a request after its handler: WAITING is nobody's any more. */
+enum outcome { WAITING, CLOSED, STAYS };
+
+/* After the answer: does the connection stay for a next request? */
+static enum outcome settle(struct worker *w, struct conn *c, struct http_req *req)
 {
     if (req->reply == REPLY_DONE && !req->peer_gone) {
-        if (req->keep_alive && request_drain(req) == 0)
-            return true;
+        int ended = req->keep_alive ? request_drain(req) : -1;
+
+        if (ended == 0) {
+            receive_rest(w, req);
+            return WAITING;
+        }
+        if (ended > 0)
+            return STAYS;
         if (req->body_done && w->off == w->len && !c->kept)
             server_close_conn(w->server, c);
         else
             linger(w, c);
-        return false;
+        return CLOSED;
     }
     if (req->reply == REPLY_UPGRADED && !req->peer_gone) {
         linger(w, c); /* its client may still be sending */
-        return false;
+        return CLOSED;
     }
     if (req->reply == REPLY_UNTIL_CLOSE) {
         /* Its end is the only end mark: a stream that was not ended must not look whole. */
@@ -133,7 +142,26 @@ static bool settle(struct worker *w, struct conn *c, struct http_req *req)
         (void)setsockopt(c->watched.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     }
     server_close_conn(w->server, c);
-    return false;
+    return CLOSED;
+}
+
+static enum outcome handler_ended(struct worker *w, struct conn *c, struct http_req *req)
+{
+    if (req->parked) {
+        park_begin(w, req);
+        return WAITING;
+    }
+    if (req->waits) {
+        receive_begin(w, req);
+        return WAITING;
+    }
+    if (req->reply == REPLY_NONE && !req->peer_gone)
+        reply_refusal(req, &no_answer);
+    if (req->unsent.len > 0) { /* of one that was to be passed on and got an answer of ours */
+        req->passed = false;
+        reply_send_rest(req);
+    }
+    return settle(w, c, req);
 }
 
 static bool serve_one(struct worker *w, struct conn *c, size_t head_len)
@@ -141,7 +169,7 @@ static bool serve_one(struct worker *w, struct conn *c, size_t head_len)
     struct http_server *s = w->server;
     const struct refusal *why;
     struct http_req *req;
-    bool stays;
+    enum outcome outcome;
 
     c->head_deadline = 0;
     if (!w->req)
@@ -158,19 +186,10 @@ static bool serve_one(struct worker *w, struct conn *c, size_t head_len)
     request_begin(req, w, c);
     server_want_worker(s);
     s->handler(req, s->arg);
-    if (req->parked) {
-        park_begin(w, req);
-        return false;
-    }
-    if (req->reply == REPLY_NONE)
-        reply_refusal(req, &no_answer);
-    if (req->unsent.len > 0) { /* of one that was to be passed on and got an answer of ours */
-        req->passed = false;
-        reply_send_rest(req);
-    }
-    stays = settle(w, c, req);
-    request_done(req);
-    return stays;
+    outcome = handler_ended(w, c, req);
+    if (outcome != WAITING)
+        request_done(req);
+    return outcome == STAYS;
 }
 
 /* Appends what the socket has. False when it has ended; then the connection is closed. */
@@ -238,27 +257,34 @@ static void go_on(struct worker *w, struct conn *c, size_t scanned)
 void conn_request_ended(struct worker *w, struct http_req *req)
 {
     struct conn *c = req->conn;
-    bool stays;
+    enum outcome outcome = handler_ended(w, c, req);
 
-    if (req->reply == REPLY_NONE && !req->peer_gone)
-        reply_refusal(req, &no_answer);
-    stays = settle(w, c, req);
+    if (outcome == WAITING)
+        return;
     request_done(req);
     free(req);
-    if (stays)
-        go_on(w, c, 0);
+    if (outcome == CLOSED)
+        return;
+    c->has_turn = c->kept; /* the client may have sent them and closed its side */
+    go_on(w, c, 0);
 }
 
 void conn_wake(struct worker *w, struct conn *c)
 {
     int64_t was = atomic_load(&c->deadline);
+    bool overdue;
 
     do
         if (was == GIVEN)
             return;
     while (!atomic_compare_exchange_weak(&c->deadline, &was, 0));
     /* At a stop the mark only ends the waiting: a request that is here already is served. */
-    if (was == OVERDUE && !atomic_load(&w->server->stopping)) {
+    overdue = was == OVERDUE && !atomic_load(&w->server->stopping);
+    if (c->receiving) {
+        receive_wake(w, c, overdue);
+        return;
+    }
+    if (overdue) {
         if (c->kept && !c->lingering)
             reply_refusal_raw(c->watched.fd, &too_slow);
         server_close_conn(w->server, c);

@@ -28,9 +28,17 @@
  * alone.
  * 5. A parked request has an epoll set of its own with all that it waits for. That set is the only
  *    entry by which the server's epoll knows it, so again one worker wakes and owns it; the
- *    connection's own entry stays disabled meanwhile. */
+ *    connection's own entry stays disabled meanwhile.
+ * 6. A request whose body has not come whole belongs to its connection (conn.receiving), and is
+ *    owned with it. */
 
-#define BODY_ROOM    (16u << 10) /* of a worker's buffer, past the longest head */
+#define BODY_ROOM (16u << 10) /* of a worker's buffer, past the longest head */
+
+/* The rate that a slow client must keep up while what it takes is scarce (64 KiB per second), and
+ * the time that it has beside that while its body holds memory for which others wait. */
+#define SLOW_NS_PER_BYTE 15625
+#define HOLDER_GRACE_NS  (5 * 1000000000ll)
+
 #define TRAILERS_MAX (8u << 10)
 
 /* ---- head.c: the request line and headers ---- */
@@ -104,7 +112,7 @@ struct listener {
 #define GIVEN   (-2)
 
 /* What a connection that nobody owns waits for. */
-enum conn_wait { WAITS_REQUEST, WAITS_REST, WAITS_END };
+enum conn_wait { WAITS_REQUEST, WAITS_REST, WAITS_BODY, WAITS_END };
 
 struct conn {
     struct watched watched;
@@ -117,8 +125,11 @@ struct conn {
     int64_t head_deadline;        /* of a head that has begun, or 0 */
     char *kept;                   /* bytes that wait for more, or for its turn */
     size_t kept_len;
-    size_t kept_memory; /* of the memory budget, for them */
-    bool has_turn;      /* they may be whole requests: served when it is its turn again */
+    size_t kept_memory;         /* of the memory budget, for them */
+    bool has_turn;              /* they may be whole requests: served when it is its turn again */
+    struct http_req *receiving; /* whose body has not come whole, see body.c */
+    _Atomic int64_t pace_ns;    /* of that body: when it falls behind SLOW_NS_PER_BYTE, */
+    _Atomic bool holds;         /* and does it hold memory? Both are set before the deadline is */
     struct conn *prev, *next;
 };
 
@@ -162,6 +173,16 @@ enum reply_state {
     REPLY_UPGRADED,
 };
 
+/* The handler's wish for the body, and what has become of it. */
+struct receiving {
+    size_t max;
+    int (*piece)(const char *data, size_t len, void *arg, struct err *err);
+    http_received then; /* NULL: the body is only skipped, the answer has gone */
+    void *arg;
+    int64_t began_ns, seen_ns; /* seen: when a worker last looked for bytes */
+    bool passes;               /* the first piece was passed on */
+};
+
 struct http_req {
     struct worker *worker;
     struct conn *conn;
@@ -170,7 +191,11 @@ struct http_req {
     struct buf extra; /* header lines of the answer */
     struct buf body;
     int64_t body_left;
-    bool body_done, body_failed, expects_continue;
+    bool body_done, body_failed, body_malformed, expects_continue;
+    struct receiving receiving;
+    bool waits;     /* the handler has returned, or will, and the body is to be waited for */
+    void *own_head; /* what head points into, once the worker's buffer is another's */
+    size_t own_bytes, held; /* of it; of the memory budget, while it waits */
     enum reply_state reply;
     int status;         /* of the answer */
     int64_t reply_left; /* REPLY_LENGTH */
@@ -209,8 +234,21 @@ void conn_wake(struct worker *w, struct conn *c);
 /* Keeps bytes for the connection's next turn, and forgets them. */
 void conn_keep(struct http_server *s, struct conn *c, const char *data, size_t len);
 void conn_forget_kept(struct http_server *s, struct conn *c);
-/* The request has ended, and with it the connection, or its next turn comes. */
+/* A handler or the last step of a request that was detached from its worker has returned: waits
+ * for what that asked for, or ends the request, and with it the connection, or the next turn comes.
+ */
 void conn_request_ended(struct worker *w, struct http_req *req);
+
+/* body.c */
+/* Throws away what is here of the body: 1 when it has ended, 0 when more is to come, -1 when the
+ * connection cannot be used again. */
+int request_drain(struct http_req *req);
+/* After the handler: detaches the request from the worker until bytes of its body come. */
+void receive_begin(struct worker *w, struct http_req *req);
+/* The same after the answer, to throw away what still comes: the connection is kept. */
+void receive_rest(struct worker *w, struct http_req *req);
+/* The connection that receives a body has bytes, has ended, or is overdue. */
+void receive_wake(struct worker *w, struct conn *c, bool overdue);
 
 /* park.c */
 /* Gives up sets that nobody has used since the last call, or all. */
@@ -222,7 +260,9 @@ void park_begin(struct worker *w, struct http_req *req);
 
 /* server.c */
 void server_close_conn(struct http_server *s, struct conn *c);
-void server_arm(struct http_server *s, struct conn *c, int64_t deadline);
+/* Waits for the client's bytes. When that cannot be, the connection is closed; of one that receives
+ * a body it is not, and -1 is returned. */
+int server_arm(struct http_server *s, struct conn *c, int64_t deadline);
 void server_want_worker(struct http_server *s);
 /* epoll_ctl() as ThreadSanitizer should see it: not at all, see there. What a worker hands on by it
  * and the next one takes over from epoll_wait() is told with these two. */
@@ -238,8 +278,6 @@ void request_begin(struct http_req *req, struct worker *w, struct conn *c);
 void request_done(struct http_req *req);
 /* Its strings point into the buffer of a worker that goes on with others. */
 void request_forget_head(struct http_req *req);
-/* Throws the rest of the body away; -1 when the connection cannot be used again. */
-int request_drain(struct http_req *req);
 /* The client has ended its side of the connection: did it close all of it? The client's kernel says
  * so only when something is sent to it, so this sends what an HTTP/1.1 client skips: an interim
  * answer, or a comment in a stream of events. False: req->half is set, and a client that did close

@@ -509,9 +509,10 @@ void park_begin(struct worker *w, struct http_req *req)
     struct parked *p = req->parked;
     struct conn *c = req->conn;
 
-    w->req = NULL;
+    if (w->req == req)
+        w->req = NULL;
     if (!req->body_done && !req->passed &&
-        (request_body_is_in_the_way(req) || request_drain(req) < 0))
+        (request_body_is_in_the_way(req) || request_drain(req) <= 0))
         req->keep_alive = false;
     request_forget_head(req);
     /* What came behind the request: the start of the next one, or of an upgraded stream. */

@@ -332,8 +332,8 @@ int http_upgrade(struct http_req *req, const char *protocol)
     int n;
 
     assert(req->reply == REPLY_NONE && is_one_line(protocol));
-    if (request_drain(req) < 0)
-        return -1;
+    if (request_drain(req) <= 0)
+        return -1; /* what still comes of the body would look like bytes of the stream */
     n = snprintf(lines, sizeof(lines),
                  "HTTP/1.1 101 Switching Protocols\r\nDate: %s\r\nConnection: Upgrade\r\n"
                  "Upgrade: %.100s\r\n",

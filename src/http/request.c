@@ -18,16 +18,10 @@
 
 /* When half of all workers wait for slow peers, each peer gets crowded_grace_ms and then must keep
  * up a rate: the other half stays free for everyone else. */
-#define CROWDED_GRACE_MS    250
-#define CROWDED_NS_PER_BYTE 15625 /* 64 KiB per second */
-/* The same for one whose body holds memory, while that is scarce: others wait for it. */
-#define HOLDER_GRACE_NS (5 * 1000000000ll)
+#define CROWDED_GRACE_MS 250
 
 /* How long the kernel of a client that has ended its side may take to confirm what it was sent. */
 #define HALF_WAIT_MS 1000
-
-#define BODY_FREE      (64u << 10) /* of a body, that the memory budget is not asked for */
-#define MEMORY_WAIT_MS 5000
 
 void request_begin(struct http_req *req, struct worker *w, struct conn *c)
 {
@@ -38,7 +32,10 @@ void request_begin(struct http_req *req, struct worker *w, struct conn *c)
     buf_init(&req->body, 0);
     req->body_left = req->head.length;
     req->body_done = req->head.length == 0 && !req->head.chunked;
-    req->body_failed = false;
+    req->body_failed = req->body_malformed = false;
+    req->waits = false;
+    req->own_head = NULL;
+    req->own_bytes = req->held = 0;
     req->expects_continue = req->head.expects_continue;
     req->reply = REPLY_NONE;
     req->status = 0;
@@ -72,6 +69,7 @@ void request_done(struct http_req *req)
     buf_done(&req->unsent);
     buf_done(&req->trailers);
     body_release(req);
+    free(req->own_head);
     if (req->seated)
         atomic_fetch_sub(&req->worker->server->seats, 1);
 }
@@ -81,6 +79,8 @@ void request_forget_head(struct http_req *req)
     req->head.headers = NULL;
     req->head.count = 0;
     req->head.path = req->head.query = req->head.target = "";
+    free(req->own_head);
+    req->own_head = NULL;
     body_release(req);
 }
 
@@ -213,7 +213,7 @@ static int patience_ms(struct http_req *req, unsigned stalled)
     if (!crowded && (req->reserved == 0 || !budget_is_tight(limits->memory)))
         return limits->body_timeout_ms;
     left = crowded ? limit_ns(limits->crowded_grace_ms, CROWDED_GRACE_MS) : HOLDER_GRACE_NS;
-    left += req->moved * CROWDED_NS_PER_BYTE - req->stalled_ns;
+    left += req->moved * SLOW_NS_PER_BYTE - req->stalled_ns;
     if (left <= 0)
         return 0;
     left = left / 1000000 + 1;
@@ -255,193 +255,9 @@ int request_continue(struct http_req *req)
                : -1;
 }
 
-/* When others were to blame for the haste, it says so. */
-static int too_slow(const struct http_req *req, struct err *err)
-{
-    if (req->stalled_ns < (int64_t)req->worker->server->limits.body_timeout_ms * 1000000)
-        return err_code(err, ERR_UNAVAILABLE, "busy",
-                        "too many clients send slowly, and the body did not come at once; send it "
-                        "again");
-    return err_set(err, ERR_TIMEOUT, "the body came too slowly; send it again");
-}
-
-/* Bytes from the socket, at least one. */
-static ssize_t receive(struct http_req *req, void *data, size_t len, struct err *err)
-{
-    if (req->expects_continue && request_continue(req) < 0) {
-        (void)request_body_fail(req);
-        return err_set(err, ERR_INVALID, "the client left before it sent the body");
-    }
-    for (;;) {
-        ssize_t n = recv(req->conn->watched.fd, data, len, MSG_DONTWAIT);
-
-        if (n > 0) {
-            req->moved += n;
-            return n;
-        }
-        if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-            (void)request_body_fail(req);
-            return err_set(err, ERR_INVALID, "the connection ended in the middle of the body");
-        }
-        if (errno == EAGAIN && request_wait(req, POLLIN) < 0) {
-            (void)request_body_fail(req);
-            return too_slow(req, err);
-        }
-    }
-}
-
-static ssize_t read_plain(struct http_req *req, void *data, size_t len, struct err *err)
-{
-    struct worker *w = req->worker;
-    size_t have = w->len - w->off;
-    ssize_t n;
-
-    if ((int64_t)len > req->body_left)
-        len = (size_t)req->body_left;
-    if (have > 0) {
-        n = (ssize_t)(have < len ? have : len);
-        memcpy(data, w->data + w->off, (size_t)n);
-        w->off += (size_t)n;
-    } else {
-        n = receive(req, data, len, err);
-        if (n < 0)
-            return -1;
-    }
-    req->body_left -= n;
-    req->body_done = req->body_left == 0;
-    return n;
-}
-
-static ssize_t read_chunked(struct http_req *req, void *data, size_t len, struct err *err)
-{
-    struct chunked *k = &req->chunked;
-    struct worker *w = req->worker;
-
-    while (k->span_len == 0) {
-        size_t used = 0;
-
-        if (k->done) {
-            req->body_done = true;
-            return 0;
-        }
-        if (w->off == w->len) {
-            ssize_t n;
-
-            /* The head stays where it is: the request's strings point into it. */
-            w->off = w->len = w->head_len;
-            n = receive(req, w->data + w->len, w->cap - w->len, err);
-            if (n < 0)
-                return -1;
-            w->len += (size_t)n;
-        }
-        if (chunked_step(k, w->data + w->off, w->len - w->off, &used) < 0) {
-            (void)request_body_fail(req);
-            return err_code(err, ERR_INVALID, "bad_request",
-                            "the chunked body is malformed, or has extensions or trailers");
-        }
-        w->off += used;
-    }
-    if (len > k->span_len)
-        len = k->span_len;
-    memcpy(data, k->span, len);
-    k->span += len;
-    k->span_len -= len;
-    return (ssize_t)len;
-}
-
-ssize_t http_req_read(struct http_req *req, void *data, size_t len, struct err *err)
-{
-    if (req->body_failed)
-        return err_set(err, ERR_INVALID, "the body could not be read to its end");
-    if (req->body_done || len == 0)
-        return 0;
-    return req->head.chunked ? read_chunked(req, data, len, err) : read_plain(req, data, len, err);
-}
-
-static int too_large(struct http_req *req, size_t max, struct err *err)
-{
-    (void)request_body_fail(req);
-    return err_set(err, ERR_TOO_LARGE,
-                   "the body is larger than the %zu bytes that are taken here; a file of any size "
-                   "can be uploaded as application/octet-stream",
-                   max);
-}
-
-/* Past the usual size, room for all that the body can become is taken at once: callers who each
- * held a part and waited for the rest would wait for each other. */
-static int body_reserve(struct http_req *req, struct err *err)
-{
-    const struct http_limits *limits = &req->worker->server->limits;
-    size_t most = req->head.chunked ? req->body.max : (size_t)req->head.length;
-
-    if (req->reserved > 0 || req->body.len < BODY_FREE)
-        return 0;
-    if (budget_wait(limits->memory, 2 * most,
-                    mono_ns() + limit_ns(limits->memory_wait_ms, MEMORY_WAIT_MS))) {
-        req->reserved = 2 * most;
-        return 0;
-    }
-    (void)request_body_fail(req);
-    return err_code(err, ERR_UNAVAILABLE, "busy",
-                    "the daemon holds as much of other callers' data as it may; send it again, or "
-                    "stream it as application/octet-stream where that is taken");
-}
-
-/* How much to read next. A claimed length alone takes no memory. */
-static size_t body_step(const struct http_req *req)
-{
-    size_t want = req->head.chunked ? BODY_ROOM : (size_t)req->body_left;
-    size_t most = req->reserved > 0 ? 256u << 10 : BODY_FREE - req->body.len;
-
-    if (most > req->body.max - req->body.len)
-        most = req->body.max - req->body.len;
-    return want < most ? want : most;
-}
-
-int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *ret_len,
-                  struct err *err)
-{
-    struct buf *b = &req->body;
-
-    if (!req->head.chunked && (uint64_t)req->head.length > max)
-        return too_large(req, max, err);
-    /* One more than is allowed, so that a body of max bytes sees its end. */
-    b->max = max + 1;
-    while (!req->body_done) {
-        size_t want;
-        ssize_t n;
-
-        if (body_reserve(req, err) < 0)
-            return -1;
-        want = body_step(req);
-        n = http_req_read(req, buf_room(b, want), want, err);
-        if (n < 0)
-            return -1;
-        b->len += (size_t)n;
-        if (b->len > max)
-            return too_large(req, max, err);
-    }
-    if (!b->data)
-        (void)buf_add(b, "", 0);
-    b->data[b->len] = '\0';
-    *ret = b->data;
-    *ret_len = b->len;
-    return 0;
-}
-
 bool request_body_is_in_the_way(const struct http_req *req)
 {
     return req->body_failed ||
            (!req->body_done && (req->passed || req->expects_continue || req->head.chunked ||
                                 req->body_left > DRAIN_MAX));
-}
-
-int request_drain(struct http_req *req)
-{
-    char scrap[4096];
-
-    while (!req->body_done)
-        if (http_req_read(req, scrap, sizeof(scrap), NULL) < 0)
-            return -1;
-    return 0;
 }

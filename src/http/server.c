@@ -202,6 +202,8 @@ static void set_ticking(struct http_server *s, bool on)
     if (on) {
         if (s->limits.head_timeout_ms < ms)
             ms = s->limits.head_timeout_ms;
+        if (s->limits.body_timeout_ms < ms)
+            ms = s->limits.body_timeout_ms;
         if (s->limits.linger_ms && s->limits.linger_ms < ms)
             ms = s->limits.linger_ms;
         ms = ms / 4 > 1000 ? 1000 : ms / 4 < 10 ? 10 : ms / 4;
@@ -211,29 +213,49 @@ static void set_ticking(struct http_server *s, bool on)
     (void)timerfd_settime(s->tick.fd, 0, &t, NULL);
 }
 
-/* With the lock held: wakes an owner for each connection that is due, or for all that wait. */
-static void wake_due(struct http_server *s, int64_t now, bool all)
+/* Whose time is up: NOW of those whose deadline has passed, for ROOM also of those that have been
+ * idle or slow for a while, at the END of all that have no request. */
+enum due { DUE_NOW, DUE_ROOM, DUE_END };
+
+static bool is_due(const struct http_server *s, const struct conn *c, int64_t due, enum due which)
+{
+    int64_t now = mono_ns(), idle = (int64_t)s->limits.idle_timeout_ms * 1000000;
+    int64_t pace = atomic_load(&c->pace_ns);
+
+    if (due <= 0)
+        return false;
+    if (due < now)
+        return true;
+    if (atomic_load(&c->waits) != WAITS_BODY)
+        return which == DUE_END || (which == DUE_ROOM && due < now + idle - idle / IDLE_KEPT);
+    if (which == DUE_ROOM)
+        return pace + idle / IDLE_KEPT < now;
+    return which == DUE_NOW && atomic_load(&c->holds) && pace + HOLDER_GRACE_NS < now &&
+           budget_is_tight(s->limits.memory);
+}
+
+/* With the lock held: wakes an owner for each connection that is due. */
+static void wake_due(struct http_server *s, enum due which)
 {
     for (struct conn *c = s->conns; c; c = c->next) {
         int64_t due = atomic_load(&c->deadline);
 
-        if (due > 0 && (all || due < now) &&
-            atomic_compare_exchange_strong(&c->deadline, &due, OVERDUE))
+        if (is_due(s, c, due, which) && atomic_compare_exchange_strong(&c->deadline, &due, OVERDUE))
             (void)shutdown(c->watched.fd, SHUT_RD);
     }
 }
 
-/* With the lock held: whoever has been idle for a while, or is slow with a head, goes, so that
- * those who connect next are served. Otherwise clients that connect and say nothing would keep
+/* With the lock held: whoever has been idle for a while, or is slow with a head or body, goes, so
+ * that those who connect next are served. Otherwise clients that connect and say nothing would keep
  * everyone out until they time out. */
 static void make_room(struct http_server *s)
 {
-    int64_t now = mono_ns(), idle = (int64_t)s->limits.idle_timeout_ms * 1000000;
+    int64_t now = mono_ns();
 
     if (now - s->room_ns < ROOM_AGAIN_NS)
         return;
     s->room_ns = now;
-    wake_due(s, now + idle - idle / IDLE_KEPT, false);
+    wake_due(s, DUE_ROOM);
 }
 
 static bool add_conn(struct http_server *s, struct conn *c)
@@ -281,22 +303,32 @@ void server_close_conn(struct http_server *s, struct conn *c)
     free(c);
 }
 
-void server_arm(struct http_server *s, struct conn *c, int64_t deadline)
+int server_arm(struct http_server *s, struct conn *c, int64_t deadline)
 {
     /* One that has requests left is woken at once, behind the others. */
     uint32_t events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT | (c->has_turn ? EPOLLOUT : 0);
     int fd = c->watched.fd;
 
-    atomic_store(&c->waits, c->lingering ? WAITS_END : c->kept_len ? WAITS_REST : WAITS_REQUEST);
+    bool receives = c->receiving;
+
+    atomic_store(&c->waits, c->lingering  ? WAITS_END
+                            : receives    ? WAITS_BODY
+                            : c->kept_len ? WAITS_REST
+                                          : WAITS_REQUEST);
     /* The last touch: from here on another worker may own it, or it may be given away. */
     atomic_store(&c->deadline, deadline);
     server_hand_on(&c->watched);
-    if (server_watch(s->epoll_fd, EPOLL_CTL_MOD, fd, events, (uint64_t)(uintptr_t)&c->watched) <
-            0 &&
-        atomic_load(&c->deadline) != GIVEN) {
-        log_error("a connection cannot be watched, closing it", "error", strerror(errno));
-        server_close_conn(s, c);
+    if (server_watch(s->epoll_fd, EPOLL_CTL_MOD, fd, events, (uint64_t)(uintptr_t)&c->watched) ==
+            0 ||
+        atomic_load(&c->deadline) == GIVEN)
+        return 0;
+    log_error("a connection cannot be watched, closing it", "error", strerror(errno));
+    if (receives) {
+        atomic_store(&c->deadline, 0);
+        return -1;
     }
+    server_close_conn(s, c);
+    return 0;
 }
 
 /* Who connected: it stays the same however often it asks. */
@@ -365,7 +397,7 @@ static void tick(struct http_server *s)
 
     (void)!read(s->tick.fd, &count, sizeof(count));
     (void)pthread_mutex_lock(&s->lock);
-    wake_due(s, mono_ns(), false);
+    wake_due(s, DUE_NOW);
     for (struct listener *l = s->listeners; l; l = l->next) {
         if (l->paused && !atomic_load(&s->stopping))
             (void)watch(s, EPOLL_CTL_MOD, &l->watched, EPOLLIN | EPOLLONESHOT);
@@ -625,7 +657,7 @@ static void stop(struct http_server *s, int drain_ms, const struct http_heir *he
         if (heir)
             give_idle(s, heir);
         else
-            wake_due(s, 0, true);
+            wake_due(s, DUE_END);
         if (s->conn_count > 0)
             wait_change(s, soon < end ? soon : end);
     }

@@ -18,12 +18,12 @@ struct http_server;
  *
  * All workers wait in one epoll set (EPOLLONESHOT). The one that wakes owns the connection until it
  * has answered: it reads the head, calls the handler, writes the answer and gives the connection
- * back. An idle connection is a descriptor and a small struct; a busy one is a thread. Workers are
- * added while all are busy, up to a maximum, and leave again after a while. A request that waits
- * for something that may take long gives its thread back: it is parked (below).
- * Parsing is llhttp's, in its strict mode; what even that is lenient about (bare LF, folded
- * headers, several spaces in the first line, two Host, Authorization or Origin headers) is refused
- * before a handler runs. */
+ * back. It gives it back earlier when the rest of a head or a body has yet to come. An idle
+ * connection is a descriptor and a small struct; a busy one is a thread. Workers are added while
+ * all are busy, up to a maximum, and leave again after a while. A request that waits for something
+ * that may take long gives its thread back: it is parked (below). Parsing is llhttp's, in its
+ * strict mode; what even that is lenient about (bare LF, folded headers, several spaces in the
+ * first line, two Host, Authorization or Origin headers) is refused before a handler runs. */
 
 struct http_limits {
     size_t head_max;          /* request line and headers: 414 / 431 past it; 32 KiB */
@@ -89,14 +89,32 @@ bool http_req_is_tcp(const struct http_req *req);
 /* -1 unless the peer is on a unix socket. */
 uid_t http_req_peer_uid(const struct http_req *req);
 
-/* The whole body, NUL-terminated, owned by the request. ERR_TOO_LARGE past max (before reading it
- * when Content-Length says so); answers "Expect: 100-continue" by itself. A long one takes twice
- * its length (a chunked one: twice max) from the memory budget until the request ends, since what
- * it is parsed into is as long again: ERR_UNAVAILABLE when there is none for some seconds. */
-int http_req_body(struct http_req *req, size_t max, const char **ret, size_t *ret_len,
-                  struct err *err);
-/* The body piece by piece instead: bytes, 0 at the end, -1 with err. */
-ssize_t http_req_read(struct http_req *req, void *data, size_t len, struct err *err);
+/* ---- the body ---- */
+
+/* Is called when the body has come, or with err when it will not: as a handler is, on any worker.
+ * The request is as it was, but its strings (path, headers) may have moved. */
+typedef void (*http_received)(struct http_req *req, const struct err *err, void *arg);
+
+struct http_receiver {
+    /* Of a body that is collected: ERR_TOO_LARGE past it, before any is read when Content-Length
+     * says so. A long one takes twice its length (a chunked one: twice max) from the memory budget
+     * until the request ends, since what it is parsed into is as long again: ERR_UNAVAILABLE when
+     * there is none for some seconds. */
+    size_t max;
+    /* Not NULL: bytes are passed on as they come, the first 64 KiB, or all of a shorter body, in
+     * one piece. It may block for a moment; -1 with err ends the call. */
+    int (*piece)(const char *data, size_t len, void *arg, struct err *err);
+    http_received then;
+};
+
+/* Takes the body without waiting for the client: then() is called before this returns when all of
+ * it is here, else later, and the handler must return at once either way. A client that waits to be
+ * asked for the body ("Expect: 100-continue") is. What has come of a body that is waited for is
+ * taken from the memory budget; a client that sends nothing for body_timeout_ms is given up, and
+ * one that sends less than 64 KiB per second too while memory or connections are scarce. */
+void http_receive(struct http_req *req, const struct http_receiver *to, void *arg);
+/* In then(): what was collected, NUL-terminated, owned by the request. */
+const char *http_req_body(const struct http_req *req, size_t *ret_len);
 
 /* ---- the answer ---- */
 

@@ -353,19 +353,9 @@ static void refuse(struct mcp_exchange *x, const struct err *err, int code)
 static int read_body(struct mcp_exchange *x)
 {
     struct err err = {0};
-    const char *text;
     size_t len, weight;
+    const char *text = http_req_body(x->req, &len);
 
-    /* A web page can send other types without asking first; JSON it cannot. */
-    if (!is_type(http_req_header(x->req, "Content-Type"), "application/json")) {
-        mcp_refuse(x->req, 415, RPC_REFUSED, NULL,
-                   "messages are sent with Content-Type: application/json", NULL);
-        return -1;
-    }
-    if (http_req_body(x->req, x->server->config.limits.message, &text, &len, &err) < 0) {
-        refuse(x, &err, RPC_REFUSED);
-        return -1;
-    }
     weight = input_weight(text, len);
     if (weight > INPUT_FREE) {
         if (!budget_take(x->server->config.memory, weight)) {
@@ -632,8 +622,6 @@ static struct mcp_exchange *exchange_new(struct mcp_server *s, struct http_req *
         .caller = *caller,
         .rates = rates,
         .rate = *rate,
-        .traceparent = http_req_header(req, "traceparent"),
-        .tracestate = http_req_header(req, "tracestate"),
         .choice = &x->choice,
         .gone_fd = http_req_fd(req),
         .gone = client_gone,
@@ -642,21 +630,20 @@ static struct mcp_exchange *exchange_new(struct mcp_server *s, struct http_req *
     return x;
 }
 
-void mcp_exchange_run(struct mcp_server *s, struct http_req *req, const struct caller *caller,
-                      struct rates *rates, const struct rate_state *rate)
+static void on_received(struct http_req *req, const struct err *why, void *arg)
 {
-    struct mcp_exchange *x = exchange_new(s, req, caller, rates, rate);
+    struct mcp_exchange *x = arg;
     struct err err = {0};
 
-    if (mcp_choice_read(&x->choice, http_req_query(req), &err) < 0) {
-        refuse(x, &err, RPC_REFUSED);
+    if (why)
+        refuse(x, why, RPC_REFUSED);
+    if (why || read_body(x) < 0 || check_messages(x) < 0) {
         exchange_free(x);
         return;
     }
-    if (read_body(x) < 0 || check_messages(x) < 0) {
-        exchange_free(x);
-        return;
-    }
+    /* Not before: strings of the request may move while its body is waited for. */
+    x->client.traceparent = http_req_header(req, "traceparent");
+    x->client.tracestate = http_req_header(req, "tracestate");
     if (x->session)
         x->client.choice = &x->session->choice;
     take_messages(x);
@@ -669,4 +656,26 @@ void mcp_exchange_run(struct mcp_server *s, struct http_req *req, const struct c
     } else {
         run(x);
     }
+}
+
+void mcp_exchange_run(struct mcp_server *s, struct http_req *req, const struct caller *caller,
+                      struct rates *rates, const struct rate_state *rate)
+{
+    struct http_receiver to = {.max = s->config.limits.message, .then = on_received};
+    struct mcp_exchange *x = exchange_new(s, req, caller, rates, rate);
+    struct err err = {0};
+
+    if (mcp_choice_read(&x->choice, http_req_query(req), &err) < 0) {
+        refuse(x, &err, RPC_REFUSED);
+        exchange_free(x);
+        return;
+    }
+    /* A web page can send other types without asking first; JSON it cannot. */
+    if (!is_type(http_req_header(req, "Content-Type"), "application/json")) {
+        mcp_refuse(req, 415, RPC_REFUSED, NULL,
+                   "messages are sent with Content-Type: application/json", NULL);
+        exchange_free(x);
+        return;
+    }
+    http_receive(req, &to, x);
 }

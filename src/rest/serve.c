@@ -45,7 +45,6 @@ enum mode { MODE_ANSWER, MODE_BYTES, MODE_EVENTS, MODE_ATTACH, MODE_SOCKET, MODE
 
 struct served {
     struct sink sink; /* first: the sink's functions get it */
-    struct source source;
     struct call call;
     struct caller caller;
     struct rest *rest;
@@ -56,8 +55,10 @@ struct served {
     struct sse sse;
     struct attached attached;
     struct socket socket;
-    char *path; /* of the request, for the log, once it is parked */
+    size_t below; /* where in the request's path the row's route begins */
+    char *path;   /* of the request, for the log, once it is parked */
     bool rate_told;
+    bool entered;        /* the function was called */
     size_t reserved;     /* of the budget of streams, while something is unsent */
     size_t input_memory; /* of the budget of memory, for call.in */
 };
@@ -95,7 +96,7 @@ void serve_error(struct http_req *req, const struct err *err)
     send_error(req, err, http_req_path(req), NULL, NULL);
 }
 
-/* ---- the sink and the source ---- */
+/* ---- the sink ---- */
 
 /* Ahead of any answer: one that breaks off leaves its caller with a way back. */
 static void tell_exec_id(struct served *s)
@@ -237,13 +238,6 @@ static const struct sink_ops sink_ops = {.event = on_event,
                                          .tell_begin = on_tell_begin,
                                          .tell_end = on_tell_end};
 
-static ssize_t read_body(struct source *source, void *data, size_t len, struct err *err)
-{
-    struct served *s = (struct served *)((char *)source - offsetof(struct served, source));
-
-    return http_req_read(s->req, data, len, err);
-}
-
 /* ---- input ---- */
 
 static bool is_type(const char *header, const char *type)
@@ -304,17 +298,12 @@ static void drop_input(struct served *s)
 
 static int add_body(struct served *s, struct err *err)
 {
-    const struct function *f = s->function;
     const char *type = http_req_header(s->req, "Content-Type"), *text;
     size_t len;
 
-    if ((f->flags & FUNCTION_RAW_IN) && is_type(type, "application/octet-stream")) {
-        s->source.read = read_body;
-        s->call.source = &s->source;
+    if (s->call.uploads)
         return 0;
-    }
-    if (http_req_body(s->req, f->body_max ? f->body_max : BODY_MAX, &text, &len, err) < 0)
-        return -1;
+    text = http_req_body(s->req, &len);
     /* A web page can send other types without asking first; JSON it cannot. */
     if (len > 0 && type && !is_type(type, "application/json"))
         return err_code(err, ERR_INVALID, "bad_content_type",
@@ -334,7 +323,7 @@ static void add_last_event(struct served *s)
         (void)json_object_set_new(s->call.in, "lastEventId", json_string(id));
 }
 
-static int read_input(struct served *s, const char *path, struct err *err)
+static int read_input(struct served *s, struct err *err)
 {
     const struct function *f = s->function;
     json_t *params;
@@ -343,7 +332,7 @@ static int read_input(struct served *s, const char *path, struct err *err)
     if (query_add(s->call.in, http_req_query(s->req), f->fields, err) < 0 || add_body(s, err) < 0)
         return -1;
     add_last_event(s);
-    params = route_params(f, path, err);
+    params = route_params(f, http_req_path(s->req) + s->below, err);
     if (!params)
         return -1;
     r = input_check(s->call.in, f->fields, params, err);
@@ -368,12 +357,11 @@ static const char *bytes_type(enum answer_kind answer)
     return answer == ANSWER_PROMETHEUS ? PROMETHEUS_TYPE : "application/octet-stream";
 }
 
-static int prepare(struct served *s, const char *path, struct err *err)
+static int prepare(struct served *s, struct err *err)
 {
     const struct function *f = s->function;
 
-    if (read_input(s, path, err) < 0 ||
-        (f->answer == ANSWER_ATTACH && attached_check(s->req, err) < 0) ||
+    if (read_input(s, err) < 0 || (f->answer == ANSWER_ATTACH && attached_check(s->req, err) < 0) ||
         (f->answer == ANSWER_DIAL && proxy_dial_check(s->req, err) < 0) ||
         (f->answer == ANSWER_SOCKET && socket_init(&s->socket, s->req, !f->events, err) < 0) ||
         (may_wait(s) && http_seat_take(s->req, err) < 0))
@@ -706,7 +694,6 @@ static struct served *served_new(struct rest *rest, struct http_req *req, const 
         .caller = &s->caller,
         .in = json_object(),
         .sink = &s->sink,
-        .key = http_req_header(req, "Idempotency-Key"),
         .rates = rate->limit > 0 ? rest->rates : NULL,
         .rate = *rate,
         .on_rate = on_rate,
@@ -734,21 +721,67 @@ static int dial(struct served *s, struct err *err)
     return TASK_WAITS;
 }
 
-void serve_call(struct rest *rest, struct http_req *req, const struct function *f, const char *path,
-                const struct caller *caller, const struct rate_state *rate)
+static int enter(struct served *s, struct err *err)
 {
-    struct served *s = served_new(rest, req, f, caller, rate);
-    struct err err = {0};
-    int r = function_check(f, caller, &err);
+    s->entered = true;
+    /* Not before: strings of the request may move while its body is waited for. */
+    s->call.key = http_req_header(s->req, "Idempotency-Key");
+    s->call.traceparent = http_req_header(s->req, "traceparent");
+    s->call.tracestate = http_req_header(s->req, "tracestate");
+    if (!s->call.uploads && prepare(s, err) < 0)
+        return -1;
+    return function_run(s->function, &s->call, err);
+}
 
+/* The bytes of an upload: the function is not called before there are some. */
+static int on_piece(const char *data, size_t len, void *arg, struct err *err)
+{
+    struct served *s = arg;
+
+    if (!s->entered && enter(s, err) < 0)
+        return -1;
+    return call_take(&s->call, data, len, err);
+}
+
+static void on_received(struct http_req *req, const struct err *why, void *arg)
+{
+    struct served *s = arg;
+    struct err err = why ? *why : (struct err){0};
+    int r = why ? -1 : 0;
+
+    (void)req;
+    if (r == 0 && !s->entered)
+        r = enter(s, &err);
     if (r == 0)
-        r = prepare(s, path, &err);
-    if (r == 0)
-        r = function_run(f, &s->call, &err);
+        r = call_taken(&s->call, &err);
     if (r == 0 && s->call.task)
         r = go_on(s, &err);
     else if (r == 0 && s->mode == MODE_DIAL)
         r = dial(s, &err);
     if (r <= 0)
         finish(s, r, &err);
+}
+
+void serve_call(struct rest *rest, struct http_req *req, const struct function *f, const char *path,
+                const struct caller *caller, const struct rate_state *rate)
+{
+    struct http_receiver to = {.max = f->body_max ? f->body_max : BODY_MAX, .then = on_received};
+    struct served *s = served_new(rest, req, f, caller, rate);
+    struct err err = {0};
+
+    if (function_check(f, caller, &err) < 0) {
+        finish(s, -1, &err);
+        return;
+    }
+    s->below = (size_t)(path - http_req_path(req));
+    s->call.uploads = (f->flags & FUNCTION_RAW_IN) &&
+                      is_type(http_req_header(req, "Content-Type"), "application/octet-stream");
+    if (s->call.uploads) { /* all the input is here, in the query */
+        to.piece = on_piece;
+        if (prepare(s, &err) < 0) {
+            finish(s, -1, &err);
+            return;
+        }
+    }
+    http_receive(req, &to, s);
 }

@@ -26,7 +26,6 @@
 
 struct face {
     struct sink sink; /* first: the sink's functions get it */
-    struct source source;
     struct call call;
     const struct function *function;
     struct err err;
@@ -40,10 +39,12 @@ struct face {
     unsigned takes; /* pieces, events and items; then the caller is gone */
     void (*on_event)(struct face *f, const json_t *event);
     void (*on_size)(struct face *f);
-    const char *upload; /* what the source gives, */
+    const char *upload; /* what comes with the call, */
     size_t upload_len;
-    bool upload_breaks; /* and whether it then fails */
+    bool upload_breaks; /* and whether it breaks off then */
 };
+
+#define UPLOAD_PIECE (128u << 10)
 
 static struct engine *engine;
 static struct services services;
@@ -116,17 +117,19 @@ static int face_item(struct sink *sink, json_t *item)
 static const struct sink_ops face_sink = {
     .event = face_event, .bytes = face_bytes, .size = face_size, .item = face_item};
 
-static ssize_t face_read(struct source *source, void *data, size_t len, struct err *err)
+static int face_upload(struct face *f)
 {
-    struct face *f = (struct face *)((char *)source - offsetof(struct face, source));
-    size_t n = f->upload_len < len ? f->upload_len : len;
+    while (f->upload_len > 0) {
+        size_t n = f->upload_len < UPLOAD_PIECE ? f->upload_len : UPLOAD_PIECE;
 
-    if (n == 0 && f->upload_breaks)
-        return err_code(err, ERR_CONFLICT, "cancelled", "the caller went away");
-    memcpy(data, f->upload, n);
-    f->upload += n;
-    f->upload_len -= n;
-    return (ssize_t)n;
+        if (call_take(&f->call, f->upload, n, &f->err) < 0)
+            return -1;
+        f->upload += n;
+        f->upload_len -= n;
+    }
+    if (f->upload_breaks)
+        return err_code(&f->err, ERR_CONFLICT, "cancelled", "the caller went away");
+    return call_taken(&f->call, &f->err);
 }
 
 /* ---- input ---- */
@@ -198,7 +201,6 @@ static json_t *take_params(const struct function *f, json_t *in)
 static void face_init(struct face *f, const char *id, json_t *in)
 {
     *f = (struct face){.sink = {&face_sink},
-                       .source = {face_read},
                        .function = row_of(id),
                        .events = json_array(),
                        .items = json_array(),
@@ -232,9 +234,11 @@ static int face_begin(struct face *f)
 
     json_decref(params);
     if (f->upload)
-        f->call.source = &f->source;
+        f->call.uploads = true;
     if (r == 0)
         r = function_run(f->function, &f->call, &f->err);
+    if (r == 0 && f->upload)
+        r = face_upload(f);
     if (r == 0 && f->call.task) {
         CHECK((f->function->flags & FUNCTION_WAITS) || f->call.key);
         json_decref(f->call.in);

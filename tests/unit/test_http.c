@@ -51,34 +51,54 @@ static void reply_err(struct http_req *req, const struct err *err)
     http_reply(req, status, "text/plain", err->text, strlen(err->text));
 }
 
-static void echo(struct http_req *req)
+static void echo_body(struct http_req *req, const struct err *err, void *arg)
 {
-    struct err err = {0};
     const char *body;
     size_t len;
 
-    if (http_req_body(req, strcmp(http_req_path(req), "/long") == 0 ? 1 << 20 : 1000, &body, &len,
-                      &err) < 0)
-        reply_err(req, &err);
-    else
-        http_reply(req, 200, "text/plain", body, len < 1000 ? len : 0);
+    (void)arg;
+    if (err) {
+        reply_err(req, err);
+        return;
+    }
+    body = http_req_body(req, &len);
+    http_reply(req, 200, "text/plain", body, len < 1000 ? len : 0);
+}
+
+static void echo(struct http_req *req)
+{
+    struct http_receiver to = {.max = strcmp(http_req_path(req), "/long") == 0 ? 1 << 20 : 1000,
+                               .then = echo_body};
+
+    http_receive(req, &to, NULL);
+}
+
+static int count_piece(const char *data, size_t len, void *arg, struct err *err)
+{
+    (void)data;
+    (void)err;
+    *(long long *)arg += (long long)len;
+    return 0;
+}
+
+static void counted(struct http_req *req, const struct err *err, void *arg)
+{
+    auto_free long long *total = arg;
+    char text[40];
+
+    if (err) {
+        reply_err(req, err);
+        return;
+    }
+    snprintf(text, sizeof(text), "%lld", *total);
+    http_reply(req, 200, "text/plain", text, strlen(text));
 }
 
 static void count_body(struct http_req *req)
 {
-    struct err err = {0};
-    char data[1000], text[40];
-    long long total = 0;
-    ssize_t n;
+    struct http_receiver to = {.piece = count_piece, .then = counted};
 
-    while ((n = http_req_read(req, data, sizeof(data), &err)) > 0)
-        total += n;
-    if (n < 0) {
-        reply_err(req, &err);
-        return;
-    }
-    snprintf(text, sizeof(text), "%lld", total);
-    http_reply(req, 200, "text/plain", text, strlen(text));
+    http_receive(req, &to, xcalloc(1, sizeof(long long)));
 }
 
 static void stream(struct http_req *req)
@@ -126,22 +146,28 @@ static bool echo_input(struct http_req *req, unsigned news, struct http_wait *wa
     return true;
 }
 
-static void upgrade(struct http_req *req)
+static void upgrade_with_body(struct http_req *req, const struct err *why, void *arg)
 {
     struct http_wait wait = {.fd = -1, .input = true};
-    struct err err = {0};
+    struct err err = why ? *why : (struct err){0};
     const char *body;
-    size_t body_len;
+    size_t len;
 
-    if (http_req_body(req, 1000, &body, &body_len, &err) < 0 ||
-        (!http_upgrade_asked(req, "echo") &&
-         err_set(&err, ERR_INVALID, "this path needs an upgrade to echo") < 0)) {
+    (void)arg;
+    if (why || (!http_upgrade_asked(req, "echo") &&
+                err_set(&err, ERR_INVALID, "this path needs an upgrade to echo") < 0)) {
         reply_err(req, &err);
         return;
     }
+    body = http_req_body(req, &len);
     CHECK_INT(http_upgrade(req, "echo"), 0);
-    CHECK_INT(http_stream_write(req, body, body_len), 0);
+    CHECK_INT(http_stream_write(req, body, len), 0);
     CHECK_INT(http_park(req, &wait, echo_input, NULL, NULL), 0);
+}
+
+static void upgrade(struct http_req *req)
+{
+    http_receive(req, &(struct http_receiver){.max = 1000, .then = upgrade_with_body}, NULL);
 }
 
 /* Upgrades not before its first step, as one does that waits for its command to start. */
@@ -1081,27 +1107,6 @@ TEST(idle_connections_and_partial_heads_use_no_workers)
     finish();
 }
 
-TEST(slow_bodies_cannot_take_all_workers)
-{
-    struct http_limits limits = HTTP_LIMITS_DEFAULT;
-    struct http_client *c;
-    int fds[40];
-
-    limits.workers_max = 8;
-    limits.crowded_grace_ms = 10; /* which only a body that stops coming meets */
-    start_with(limits);
-    for (int i = 0; i < 40; i++) {
-        fds[i] = dial();
-        put(fds[i], "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
-    }
-    c = new_client();
-    check_fetch(c, "/query?free", "free");
-    http_client_free(c);
-    for (int i = 0; i < 40; i++)
-        (void)close(fds[i]);
-    finish();
-}
-
 TEST(connections_past_the_maximum_get_a_503)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
@@ -1148,6 +1153,145 @@ TEST(idle_connections_give_way_when_there_is_no_room)
             break;
     CHECK_INT(status, 200);
     CHECK_STR(get(idle, NULL), "");
+    finish();
+}
+
+TEST(bodies_that_stop_coming_hold_no_worker_and_are_answered_when_they_go_on)
+{
+    static const struct {
+        const char *begin, *rest, *answer;
+    } cases[] = {
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel", "lo", "hello"},
+        {"POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel", "lo", "\r\n\r\n5"},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+         "lo\r\n0\r\n\r\n", "hello"},
+        /* One that nobody wants, whose answer comes first. */
+        {"POST /query?q HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel", "lo", NULL},
+    };
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    struct http_client *c;
+    int fds[40];
+
+    limits.workers_max = 8;
+    limits.crowded_grace_ms = limits.body_timeout_ms; /* none is ended for the others */
+    start_with(limits);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        fds[i] = dial();
+        put(fds[i], cases[i % ARRAY_LEN(cases)].begin);
+        if (!cases[i % ARRAY_LEN(cases)].answer)
+            (void)get(fds[i], "\r\n\r\nq");
+    }
+    c = new_client();
+    for (int i = 0; i < 20; i++)
+        check_fetch(c, "/query?free", "free");
+    http_client_free(c);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        const char *answer = cases[i % ARRAY_LEN(cases)].answer;
+
+        put(fds[i], cases[i % ARRAY_LEN(cases)].rest);
+        if (answer)
+            (void)get(fds[i], answer);
+        put(fds[i], "GET /query?next HTTP/1.1\r\nHost: a\r\n\r\n");
+        (void)get(fds[i], "next");
+        (void)close(fds[i]);
+    }
+    finish();
+}
+
+/* Waits until one connection waits for a body, and moves the time by which that has kept its pace
+ * back by `ns`. */
+static void age_body(int64_t ns)
+{
+    bool found = false;
+
+    for (int64_t until = mono_ns() + PATIENCE_NS; !found; (void)poll(NULL, 0, 1)) {
+        CHECK(mono_ns() < until);
+        pthread_mutex_lock(&server->lock);
+        for (struct conn *c = server->conns; c && !found; c = c->next)
+            if (atomic_load(&c->deadline) > 0 && atomic_load(&c->waits) == WAITS_BODY) {
+                atomic_fetch_sub(&c->pace_ns, ns);
+                found = true;
+            }
+        pthread_mutex_unlock(&server->lock);
+    }
+}
+
+#define PART 40000
+
+/* Sends a body but for its last byte. */
+static int dial_and_stall(void)
+{
+    static char body[PART];
+    int fd = dial();
+
+    put(fd, "POST /long HTTP/1.1\r\nHost: a\r\nContent-Length: 40001\r\n\r\n");
+    memset(body, 'x', sizeof(body));
+    put_bytes(fd, body, sizeof(body));
+    return fd;
+}
+
+TEST(what_stalled_bodies_hold_is_taken_from_the_memory_budget)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int first = -1;
+    auto_close int second = -1;
+    struct budget memory;
+
+    budget_init(&memory, 2 * PART); /* one, and no two with what a buffer has beside */
+    limits.memory = &memory;
+    start_with(limits);
+    first = dial_and_stall();
+    age_body(0);
+    CHECK(memory.used >= PART);
+    second = dial_and_stall();
+    CHECK_INT(status_of(get(second, "\r\n\r\n")), 503);
+    put(first, "x");
+    CHECK_INT(status_of(get(first, "\r\n\r\n")), 200);
+    finish();
+    CHECK_INT(memory.used, 0);
+    budget_done(&memory);
+}
+
+TEST(a_slow_body_that_holds_scarce_memory_is_ended_and_another_is_not)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    auto_close int fd = -1;
+    struct budget memory;
+    const char *text;
+
+    budget_init(&memory, 2 * PART);
+    limits.memory = &memory;
+    limits.head_timeout_ms = 100; /* so that the clock ticks */
+    start_with(limits);
+    fd = dial_and_stall();
+    age_body(HOLDER_GRACE_NS + PART * SLOW_NS_PER_BYTE);
+    text = get(fd, NULL);
+    CHECK_INT(status_of(text), 503);
+    CHECK(strstr(text, "too many clients send slowly"));
+    finish();
+    CHECK_INT(memory.used, 0);
+    budget_done(&memory);
+}
+
+TEST(slow_bodies_give_way_when_there_is_no_room)
+{
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    int64_t hour = 3600 * INT64_C(1000000000);
+    auto_close int fd = -1;
+    int status = 503;
+
+    limits.connections_max = 1;
+    limits.idle_timeout_ms = limits.body_timeout_ms = 3600 * 1000;
+    start_with(limits);
+    fd = dial_and_stall();
+    age_body(0);
+    CHECK_INT(ask_once_more(), 503);
+    age_body(hour / 32);
+    for (int64_t until = mono_ns() + PATIENCE_NS; mono_ns() < until; (void)poll(NULL, 0, 10))
+        if ((status = ask_once_more()) != 503)
+            break;
+    CHECK_INT(status, 200);
+    CHECK_INT(status_of(get(fd, NULL)), 503);
     finish();
 }
 
@@ -1644,6 +1788,31 @@ TEST(a_stop_closes_idle_connections_and_lets_a_request_finish)
     text = get(busy, NULL);
     CHECK_INT(status_of(text), 200);
     CHECK(strstr(text, "Connection: close\r\n") && strstr(text, "late"));
+    CHECK_INT(pthread_join(t, NULL), 0);
+    http_server_free(server);
+}
+
+TEST(a_stop_lets_a_body_come_to_its_end)
+{
+    auto_close int fd = -1;
+    auto_close int idle = -1;
+    int drain_ms = 60000;
+    const char *text;
+    pthread_t t;
+
+    start();
+    fd = dial();
+    put(fd, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
+    age_body(0);
+    idle = dial();
+    put(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    (void)get(idle, "{}");
+    CHECK_INT(pthread_create(&t, NULL, stop_thread, &drain_ms), 0);
+    CHECK_STR(get(idle, NULL), ""); /* all that can be closed was looked at */
+    put(fd, "lo");
+    text = get(fd, NULL);
+    CHECK_INT(status_of(text), 200);
+    CHECK(strstr(text, "Connection: close\r\n") && strstr(text, "hello"));
     CHECK_INT(pthread_join(t, NULL), 0);
     http_server_free(server);
 }

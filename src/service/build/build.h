@@ -84,12 +84,16 @@ int build_dockerfile(const char *file, const char *text, size_t len, struct buil
  * goes when it is closed, or with the daemon. */
 #define BUILD_CONTEXT_BYTES_MAX (2ull << 30)
 
-/* read: the next bytes of the archive, 0 at the end, -1. apart (NULL = none): a text at the top of
- * it, a Dockerfile say, that is no part of the context, of DOCKERFILE_BYTES_MAX at most. */
-typedef ssize_t (*build_read)(void *arg, void *data, size_t len, struct err *err);
-int build_context_open(struct engine *e, build_read read, void *arg, const char *apart,
-                       const struct engine_watch *watch, struct build_context **ret,
-                       struct err *err);
+/* The archive, whose bytes are added as they come. */
+struct build_archive;
+int build_archive_open(struct engine *e, struct build_archive **ret, struct err *err);
+int build_archive_add(struct build_archive *a, const void *data, size_t len, struct err *err);
+void build_archive_close(struct build_archive *a);
+
+/* Of a whole archive. apart (NULL = none): a text at the top of it, a Dockerfile say, that is no
+ * part of the context, of DOCKERFILE_BYTES_MAX at most. */
+int build_context_open(struct build_archive *a, const char *apart, const struct engine_watch *watch,
+                       struct build_context **ret, struct err *err);
 /* What was apart; NULL = nothing. */
 const char *build_context_apart(const struct build_context *c);
 void build_context_close(struct build_context *c);

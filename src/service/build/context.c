@@ -7,50 +7,64 @@
 #include "engine/images.h"
 #include "service/build/build_internal.h"
 
-#define PIECE_BYTES (256u << 10)
-#define LOOK_BYTES  (16u << 20) /* between two looks at the host's disk */
+#define LOOK_BYTES (16u << 20) /* between two looks at the host's disk */
 
-/* The archive as it comes, into a file that has no name and so ends with us. What is free on the
- * host's disk belongs to sandboxes too. */
-static int receive(struct engine *e, build_read read, void *arg, int fd, struct err *err)
+/* ---- the archive as it comes, in a file that has no name and so ends with us ---- */
+
+struct build_archive {
+    struct engine *engine;
+    int fd;
+    uint64_t bytes;
+};
+
+int build_archive_open(struct engine *e, struct build_archive **ret, struct err *err)
 {
-    auto_free char *piece = xmalloc(PIECE_BYTES);
-    uint64_t total = 0;
+    int fd;
 
-    for (;;) {
-        ssize_t n = read(arg, piece, PIECE_BYTES, err);
-        int r;
-
-        if (n <= 0)
-            return (int)n;
-        total += (uint64_t)n;
-        if (total > BUILD_CONTEXT_BYTES_MAX)
-            return err_code(err, ERR_TOO_LARGE, "context_too_large",
-                            "the files of a build are at most %llu MiB: leave out what it does not "
-                            "need with .dockerignore",
-                            BUILD_CONTEXT_BYTES_MAX >> 20);
-        if (total / LOOK_BYTES != (total - (uint64_t)n) / LOOK_BYTES &&
-            engine_build_room(e, err) < 0)
-            return -1;
-        r = write_all(fd, piece, (size_t)n);
-        if (r < 0) {
-            (void)err_sys(err, -r, "keep the files of the build");
-            return err_no_space(err, "the disk with cay's data is full");
-        }
-    }
+    if (engine_build_file(e, &fd, err) < 0)
+        return -1;
+    *ret = xcalloc(1, sizeof(**ret));
+    **ret = (struct build_archive){.engine = e, .fd = fd};
+    return 0;
 }
 
-int build_context_open(struct engine *e, build_read read, void *arg, const char *apart,
-                       const struct engine_watch *watch, struct build_context **ret,
-                       struct err *err)
+/* What is free on the host's disk belongs to sandboxes too. */
+int build_archive_add(struct build_archive *a, const void *data, size_t len, struct err *err)
 {
+    uint64_t before = a->bytes;
+    int r;
+
+    a->bytes += len;
+    if (a->bytes > BUILD_CONTEXT_BYTES_MAX)
+        return err_code(err, ERR_TOO_LARGE, "context_too_large",
+                        "the files of a build are at most %llu MiB: leave out what it does not "
+                        "need with .dockerignore",
+                        BUILD_CONTEXT_BYTES_MAX >> 20);
+    if (a->bytes / LOOK_BYTES != before / LOOK_BYTES && engine_build_room(a->engine, err) < 0)
+        return -1;
+    r = write_all(a->fd, data, len);
+    if (r == 0)
+        return 0;
+    (void)err_sys(err, -r, "keep the files of the build");
+    return err_no_space(err, "the disk with cay's data is full");
+}
+
+void build_archive_close(struct build_archive *a)
+{
+    close_fd(&a->fd);
+    free(a);
+}
+
+/* ---- what is in it ---- */
+
+int build_context_open(struct build_archive *a, const char *apart, const struct engine_watch *watch,
+                       struct build_context **ret, struct err *err)
+{
+    struct engine *e = a->engine;
     struct build_context *c;
     char *image_id = NULL, *text = NULL;
-    auto_close int fd = -1;
 
-    if (engine_build_file(e, &fd, err) < 0 || receive(e, read, arg, fd, err) < 0)
-        return -1;
-    if (engine_build_context(e, fd, BUILD_CONTEXT_BYTES_MAX, apart, DOCKERFILE_BYTES_MAX, watch,
+    if (engine_build_context(e, a->fd, BUILD_CONTEXT_BYTES_MAX, apart, DOCKERFILE_BYTES_MAX, watch,
                              &image_id, &text, err) < 0)
         return err_wrap(err, "the files of the build");
     c = xcalloc(1, sizeof(*c));
