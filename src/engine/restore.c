@@ -122,12 +122,11 @@ static int in_turn(struct engine *e, struct sandbox *sb, const char *image_id,
 
     if (turn_take(e, &sb->turn, err) < 0)
         return -1;
-    r = sb->state == SANDBOX_REMOVING ? sandbox_check_running(sb, err)
-                                      : images_take_id(e, image_id, &image, err);
-    if (r == 0)
-        r = roster_place(e, sb, err);
+    r = sb->state == SANDBOX_REMOVING ? sandbox_check_running(sb, err) : roster_place(e, sb, err);
     if (r == 0) {
-        r = restore(e, sb, image_id, err);
+        r = images_take_id(e, image_id, &image, err);
+        if (r == 0)
+            r = restore(e, sb, image_id, err);
         roster_settle(e, sb);
     }
     if (r == 0) {

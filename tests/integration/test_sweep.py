@@ -264,6 +264,20 @@ def test_a_create_that_is_refused_does_not_remove_the_sandbox_whose_ports_it_nee
         assert port["state"] == "active"
 
 
+def test_a_restore_that_finds_no_place_does_not_keep_the_layers_of_the_snapshot(daemon_of):
+    daemon = daemon_of(env={"CAY_TTL_SWEEP": 3600, "CAY_MAX_SANDBOXES": 1}).start()
+    with daemon.api() as api:
+        box = create(api)["id"]
+        api.sh(box, "echo kept >/root/f")
+        snapshot = api.post(f"/sandboxes/{box}/snapshots", {}).ok()["id"]
+        api.post(f"/sandboxes/{box}/stop").ok()
+        create(api)
+        api.post(f"/sandboxes/{box}/snapshots/restore", {"snapshotId": snapshot}).failed(429, "sandbox_limit")
+        assert state(api, box) == ("stopped", "requested")
+        api.delete(f"/snapshots/{snapshot}").ok()
+        wait_until(lambda: not list((daemon.data / "images/layers").iterdir()), what="its layer to go")
+
+
 def test_a_tenant_neither_replaces_nor_removes_what_expired_of_another(daemon_of):
     daemon = daemon_of(env={"CAY_TTL_SWEEP": 3600, "CAY_MAX_STOPPED": 2, "CAY_AUTH_TOKEN": "secret"}).start()
     with daemon.api() as api:
