@@ -38,7 +38,7 @@ static void put_ago(int64_t ms, char ret[32])
 int gone_explain(struct engine *e, const char *word, struct err *err)
 {
     struct gone_sandbox gone;
-    char ago[32], timeout[48] = "";
+    char ago[32];
 
     if (!store_find_gone(e->store, word, &gone))
         return err_code(err, ERR_NOT_FOUND, "sandbox_not_found", "Sandbox not found: %s", word);
@@ -46,8 +46,11 @@ int gone_explain(struct engine *e, const char *word, struct err *err)
     if (!gone.expired)
         return err_code(err, ERR_NOT_FOUND, "sandbox_removed",
                         "Sandbox not found: %s was removed %s", word, ago);
-    if (gone.timeout_s)
-        (void)snprintf(timeout, sizeof(timeout), " (its timeout was %u s)", gone.timeout_s);
-    return err_code(err, ERR_NOT_FOUND, "sandbox_expired", "Sandbox not found: %s expired %s%s",
-                    word, ago, timeout);
+    /* Its end was moved, or it was stopped at its end and removed later, mostly to make room. */
+    if (!gone.timeout_s)
+        return err_code(err, ERR_NOT_FOUND, "sandbox_expired",
+                        "Sandbox not found: %s had expired and was removed %s", word, ago);
+    return err_code(err, ERR_NOT_FOUND, "sandbox_expired",
+                    "Sandbox not found: %s expired %s (its timeout was %u s)", word, ago,
+                    gone.timeout_s);
 }

@@ -198,6 +198,7 @@ def test_the_limits_of_stopped_ones_remove_the_one_that_expired_first(daemon_of)
         api.post(f"/sandboxes/{asked}/stop").ok()
         assert wait_until(lambda: reasons(api, "sandbox.expired", first)) == ["stopped_limit"]
         assert (state(api, first), state(api, second), state(api, asked)) == ("sandbox_expired", KEPT, ("stopped", "requested"))
+        api.get(f"/sandboxes/{first}").failed(404, "sandbox_expired", "had expired and was removed")
         assert api.get("/info").ok()["limits"]["maxStopped"] == 2
         for _ in range(3):
             api.create()
