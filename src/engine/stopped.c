@@ -29,6 +29,7 @@ static int compare_items(const void *a, const void *b)
 /* The items of one tenant, in the order of their stops. */
 struct tenant_share {
     uint64_t weight;
+    unsigned kept;      /* how many did not expire */
     size_t end;         /* index behind its last item */
     long first_expired; /* -1 = none */
 };
@@ -39,6 +40,7 @@ static struct tenant_share share_from(const struct stopped_item *items, size_t n
 
     for (; ret.end < n && strcmp(items[ret.end].tenant, items[at].tenant) == 0; ret.end++) {
         ret.weight += items[ret.end].weight;
+        ret.kept += !items[ret.end].expired;
         if (ret.first_expired < 0 && items[ret.end].expired)
             ret.first_expired = (long)ret.end;
     }
@@ -182,15 +184,15 @@ int stopped_check_room(struct engine *e, const struct sandbox_maker *maker, stru
 
         next = one.end;
         if (strcmp(l.items[at].tenant, maker->tenant ? maker->tenant : "") == 0)
-            full = one.first_expired < 0 && one.weight >= limit / tenants;
+            full = one.kept >= limit / tenants ||
+                   one.weight >= limit / tenants + e->config.max_sandboxes;
     }
     list_close(&l);
     if (!full)
         return 0;
-    return err_code(
-        err, ERR_LIMIT, "stopped_limit",
-        "at most %u sandboxes can be stopped%s (CAY_MAX_STOPPED), and none of those can be "
-        "removed for a new one, since none has expired; remove or start some",
-        (unsigned)(limit / tenants),
-        tenants > 1 ? " by callers with the same label of their tokens" : "");
+    return err_code(err, ERR_LIMIT, "stopped_limit",
+                    "at most %u sandboxes can be stopped%s (CAY_MAX_STOPPED), and only expired "
+                    "ones are removed for new ones; remove or start some",
+                    (unsigned)(limit / tenants),
+                    tenants > 1 ? " by callers with the same label of their tokens" : "");
 }

@@ -32,6 +32,7 @@ long stopped_choose(struct stopped_item *items, size_t n, uint64_t limit);
  * busy. */
 unsigned stopped_evict(struct engine *e);
 
-/* ERR_LIMIT "stopped_limit" when a new sandbox cannot be stopped within the limit: the tenant has
- * its share of stopped sandboxes, and none of them expired. */
+/* ERR_LIMIT "stopped_limit" when the tenant has its share of stopped sandboxes that did not expire,
+ * which are not removed for new ones. So it is when its expired sandboxes are max_sandboxes beyond
+ * its share, since they are in use and cannot be removed. */
 int stopped_check_room(struct engine *e, const struct sandbox_maker *maker, struct err *err);

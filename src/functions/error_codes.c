@@ -65,7 +65,7 @@ const struct error_code error_codes[] = {
     {"sandbox_limit", 429,
      .help = "there are as many sandboxes as there may be that are not stopped"},
     {"stopped_limit", 429,
-     .help = "there are as many stopped sandboxes as there may be, and none has expired"},
+     .help = "there are as many stopped sandboxes as there may be that did not expire"},
     {"machine_full", 503,
      .help = "all sandboxes together have as much memory or as many processes as they may"},
     {"launcher_lost", 503, .help = "what makes sandboxes is being started again"},

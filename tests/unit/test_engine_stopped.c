@@ -293,27 +293,70 @@ TEST(when_none_has_expired_a_create_is_refused_and_a_stop_is_not)
     world_done(&w);
 }
 
+/* A caller reads its files as slowly as it can, or has ended that. */
+static void visit(struct world *w, const char *id, int by)
+{
+    auto_sandbox struct sandbox *sb = roster_find(w->engine, id);
+
+    pthread_mutex_lock(&sb->lock);
+    sb->visits += by;
+    pthread_mutex_unlock(&sb->lock);
+}
+
 TEST(a_file_that_is_read_keeps_its_sandbox)
 {
     auto_free char *id = NULL, *other = NULL;
-    struct sandbox *sb;
     struct world w;
 
     world_with(&w, 1);
     id = create(&w, STOPS);
     other = create(&w, STOPS);
     expire(&w, id);
-    sb = roster_find(w.engine, id);
-    pthread_mutex_lock(&sb->lock);
-    sb->visits++;
-    pthread_mutex_unlock(&sb->lock);
+    visit(&w, id, 1);
     stop(&w, other);
     CHECK_INT(sweep(&w), 0);
-    pthread_mutex_lock(&sb->lock);
-    sb->visits--;
-    pthread_mutex_unlock(&sb->lock);
-    sandbox_unref(sb);
+    visit(&w, id, -1);
     sweep_away(&w, id);
+    world_done(&w);
+}
+
+TEST(expired_sandboxes_that_are_in_use_do_not_lift_the_limit)
+{
+    struct err err = {0};
+    char *ids[4], *kept[2];
+    struct world w;
+    json_t *s;
+
+    world_with(&w, 2);
+    w.engine->config.max_sandboxes = 2;
+    ids[0] = create(&w, STOPS);
+    expire(&w, ids[0]);
+    visit(&w, ids[0], 1);
+    for (unsigned i = 0; i < 2; i++) {
+        kept[i] = create(&w, STOPS);
+        stop(&w, kept[i]);
+    }
+    CHECK_INT(try_create(&w, STOPS, &s, &err), -1);
+    CHECK_STR(err.code, "stopped_limit");
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK_INT(engine_remove(w.engine, kept[i], NULL), 0);
+        free(kept[i]);
+    }
+    w.engine->config.max_stopped = 10; /* until all of them are in use */
+    for (unsigned i = 1; i < 4; i++) {
+        ids[i] = create(&w, STOPS);
+        expire(&w, ids[i]);
+        visit(&w, ids[i], 1);
+    }
+    w.engine->config.max_stopped = 2;
+    CHECK_INT(try_create(&w, STOPS, &s, &err), -1);
+    CHECK_STR(err.code, "stopped_limit");
+    for (unsigned i = 0; i < 4; i++)
+        visit(&w, ids[i], -1);
+    sweep_away(&w, ids[0]);
+    free(create(&w, STOPS));
+    for (unsigned i = 0; i < 4; i++)
+        free(ids[i]);
     world_done(&w);
 }
 

@@ -5167,7 +5167,7 @@ export type ErrorCode =
   | "sandbox_not_paused"
   /** there are as many sandboxes as there may be that are not stopped */
   | "sandbox_limit"
-  /** there are as many stopped sandboxes as there may be, and none has expired */
+  /** there are as many stopped sandboxes as there may be that did not expire */
   | "stopped_limit"
   /** all sandboxes together have as much memory or as many processes as they may */
   | "machine_full"
