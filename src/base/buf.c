@@ -44,6 +44,16 @@ char *buf_room(struct buf *b, size_t want)
     return b->data + b->len;
 }
 
+void buf_fit(struct buf *b)
+{
+    if (b->len == 0) {
+        buf_done(b);
+        return;
+    }
+    b->cap = b->len + 1;
+    b->data = xrealloc(b->data, b->cap);
+}
+
 int buf_add(struct buf *b, const void *data, size_t len)
 {
     char *p = buf_room(b, len);

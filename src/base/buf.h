@@ -14,6 +14,7 @@ struct buf {
 void buf_init(struct buf *b, size_t max);
 void buf_done(struct buf *b);
 void buf_clear(struct buf *b); /* len = 0, memory is kept */
+void buf_fit(struct buf *b);   /* no more memory than len needs is kept */
 
 /* 0, or -EMSGSIZE when the maximum would be passed; then nothing was added. */
 int buf_add(struct buf *b, const void *data, size_t len);

@@ -346,14 +346,15 @@ static void keep_head(struct http_req *req)
     h->query = moved_to(h->query, w->data, len, text);
 }
 
-/* Charges what a request holds while it waits. A body that has a reservation is paid for. */
+/* Charges what a request holds while it waits: what has come, and not the room that was there for
+ * more. A body that has a reservation is paid for. */
 static bool hold(struct http_req *req)
 {
     struct budget *memory = req->worker->server->limits.memory;
     size_t bytes;
 
-    if (req->body.len == 0)
-        buf_done(&req->body);
+    if (req->reserved == 0)
+        buf_fit(&req->body);
     bytes = req->own_bytes + (req->reserved > 0 ? 0 : req->body.cap);
     if (bytes <= HELD_FREE)
         return true;

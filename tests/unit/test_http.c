@@ -1252,6 +1252,33 @@ TEST(what_stalled_bodies_hold_is_taken_from_the_memory_budget)
     budget_done(&memory);
 }
 
+TEST(stalled_bodies_hold_no_more_than_what_has_come_of_them)
+{
+    static const char *const begins[] = {
+        "POST /long HTTP/1.1\r\nHost: a\r\nContent-Length: 40001\r\n\r\nx",
+        "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx",
+        "POST /long HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\nx",
+    };
+    struct http_limits limits = HTTP_LIMITS_DEFAULT;
+    struct budget memory;
+
+    budget_init(&memory, 2 * PART);
+    limits.memory = &memory;
+    start_with(limits);
+    for (size_t i = 0; i < ARRAY_LEN(begins); i++) {
+        auto_close int fd = dial();
+
+        put(fd, begins[i]);
+        age_body(0);
+        CHECK_INT(memory.used, 0);
+        CHECK_INT(shutdown(fd, SHUT_WR), 0);
+        (void)get(fd, NULL);
+    }
+    finish();
+    CHECK_INT(memory.used, 0);
+    budget_done(&memory);
+}
+
 TEST(a_slow_body_that_holds_scarce_memory_is_ended_and_another_is_not)
 {
     struct http_limits limits = HTTP_LIMITS_DEFAULT;
