@@ -636,8 +636,13 @@ static void on_received(struct http_req *req, const struct err *why, void *arg)
     struct err err = {0};
 
     if (why)
-        refuse(x, why, RPC_REFUSED);
-    if (why || read_body(x) < 0 || check_messages(x) < 0) {
+        err = *why;
+    else if (!token_lives(x)) /* the body may have taken any time */
+        (void)err_code(&err, ERR_FORBIDDEN, "invalid_token",
+                       "the token was revoked or has expired");
+    if (err.kind)
+        refuse(x, &err, RPC_REFUSED);
+    if (err.kind || read_body(x) < 0 || check_messages(x) < 0) {
         exchange_free(x);
         return;
     }

@@ -747,7 +747,7 @@ static void on_received(struct http_req *req, const struct err *why, void *arg)
 {
     struct served *s = arg;
     struct err err = why ? *why : (struct err){0};
-    int r = why ? -1 : 0;
+    int r = why ? -1 : check_token(s, &err); /* the body may have taken any time */
 
     (void)req;
     if (r == 0 && !s->entered)

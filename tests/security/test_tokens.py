@@ -427,6 +427,29 @@ def test_streams_terminals_and_commands_end_when_their_token_is_revoked(guarded,
     api.close()
 
 
+@pytest.mark.parametrize("what", ["json", "upload", "mcp"])
+def test_a_call_whose_token_was_revoked_before_its_body_came_is_refused(guarded, admin, what):
+    id = admin.create()["id"]
+    made = admin.post("/tokens", {"scopes": WHOLE}).ok()
+    write = f"/sandbox/sandboxes/{id}/files/write"
+    path, kind, body = {
+        "json": (write, "application/json", b'{"path":"late","content":"x"}'),
+        "upload": (f"/sandbox/sandboxes/{id}/files/upload?path=late", "application/octet-stream", b"x" * (200 << 10)),
+        "mcp": ("/mcp", "application/json", json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()),
+    }[what]
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=60) as s:
+        s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {made['token']}\r\nExpect: 100-continue\r\n"
+                  "Accept: application/json, text/event-stream\r\n"
+                  f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        assert s.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"  # so its token was found good
+        s.sendall(body[:-1])
+        admin.delete(f"/tokens/{made['id']}").ok()
+        s.sendall(body[-1:])
+        reply = s.recv(4096)
+        assert b" 403 " in reply.split(b"\r\n")[0] and b"invalid_token" in reply
+    assert "late" not in admin.sh(id, "ls")
+
+
 def test_a_port_is_open_to_a_token_of_its_sandbox_only_and_the_token_stays_outside(guarded, admin):
     red = admin.create(name="served")["id"]
     blue = admin.create()["id"]
