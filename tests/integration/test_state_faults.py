@@ -500,10 +500,18 @@ def failing(daemon, what, nth):
     return injected(daemon.pid, f"{what}:when={nth}")
 
 
+def started(api, id):
+    """False while what failed is still being cleaned up, which a caller is told to wait for."""
+    reply = api.post(f"/sandboxes/{id}/start")
+    if reply.status == 503 and reply.json["code"] in ("sandbox_busy", "launcher_lost"):
+        return False
+    return reply.ok()
+
+
 def as_before(api, id, volume, letters):
     """Whatever has happened: it can be used, has files of one kind, and is brought back to how it was."""
     if state_of(api, id, "running", "stopped") == "stopped":
-        api.post(f"/sandboxes/{id}/start").ok()
+        wait_until(lambda: started(api, id), what="a start")
     assert generation(api, id) in letters
     if is_attached(api, id):
         detach(api, volume, id).ok()
