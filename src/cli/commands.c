@@ -1299,9 +1299,9 @@ const struct command commands[] = {
      "cay audit verify\ncay audit verify --head \"$(cay audit head)\"", audit_verify_flags, 0, 0,
      false, NULL, cmd_audit_verify},
     {"audit head", NULL, "[flags]", "print the newest line's number and hash, to keep elsewhere",
-     "Keep it where nobody can change it who can write the files of the log, and give it to `cay "
-     "audit verify --head` later. Lines that are newer than the newest head you keep can be cut "
-     "off or written anew while the daemon is stopped, and that does not show.",
+     "Keep it where a program that can write the log's files cannot change it, and pass it to `cay "
+     "audit verify --head` later. While the daemon is stopped, lines newer than that head can be "
+     "cut off or replaced without being noticed.",
      "cay audit head", json_flags, 0, 0, false, NULL, cmd_audit_head},
     {"audit", NULL, "[flags]", "show who did what",
      "Calls that ran, wrote or managed something, and those that were refused. Secrets are taken "

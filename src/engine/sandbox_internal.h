@@ -150,7 +150,7 @@ bool sandbox_is_stopped(struct sandbox *sb);
 #define REASON_EXPIRED "expired"
 /* Is it stopped for that reason? Such a sandbox is removed when its name or its room is needed. */
 bool sandbox_is_expired(struct sandbox *sb);
-/* Is it one of those that somebody may know of? pick NULL = all are. */
+/* True when the sandbox is among those that pick selects; pick NULL selects all. */
 bool sandbox_is_picked(struct sandbox *sb, const struct sandbox_pick *pick);
 /* Is it removed for a new sandbox of its name that this maker makes? */
 bool sandbox_yields_name(struct sandbox *sb, const struct sandbox_maker *maker);

@@ -48,7 +48,7 @@ struct clone_request {
 };
 /* A new sandbox with the files and the configuration that the snapshot has, and with the mounts and
  * named networks that its sandbox has now. When that sandbox is gone, or the request is unshared,
- * it gets none but tmpfs. `warnings` say what is left out. watch (NULL = nobody) is told its id. */
+ * it gets none but tmpfs. `warnings` say what is left out. watch (NULL = none) gets its id. */
 int engine_snapshot_clone(struct engine *e, const char *id, const struct clone_request *req,
                           const struct engine_watch *watch, json_t **ret, struct err *err);
 /* The same of a sandbox as it is now: n of them, or none, as when watch (NULL = nobody) is over

@@ -143,7 +143,7 @@ static void drop_yes_and_no(struct call *call)
     }
 }
 
-/* Of the keys that are a token's label the caller may set its own, to the value of its own. */
+/* Refuses metadata that sets a key of any token's label, except the caller's own label. */
 static int check_label(const struct call *call, const json_t *metadata, struct err *err)
 {
     const struct caller *caller = call->caller;

@@ -161,7 +161,7 @@ bool http_pass_body_ended(const struct http_req *req)
     return req->body_done;
 }
 
-/* ---- bytes that nobody wants ---- */
+/* ---- bytes that are skipped ---- */
 
 int request_drain(struct http_req *req)
 {
@@ -370,7 +370,7 @@ static void let_go(struct http_req *req)
     req->held = 0;
 }
 
-/* A body that nobody wanted was only to be skipped: the answer has gone. */
+/* Without then() the body is only skipped: its request is answered already. */
 static void end_receiving(struct worker *w, struct http_req *req, const struct err *err)
 {
     const struct receiving *r = &req->receiving;

@@ -27,7 +27,7 @@ struct rest;
 
 /* ---- proxy_address.c ---- */
 
-/* Of the percent-encoded word in a path, as of every sandboxId in one (route.c). */
+/* Bytes of a percent-encoded name in a path; route.c has the same limit for every sandboxId. */
 #define PROXY_WORD_MAX 1024
 
 struct proxy_address {

@@ -25,7 +25,7 @@ static bool is_stop_by_expiry(const char *topic, const json_t *data)
            strcmp(json_text(data, "reason"), "expired") == 0;
 }
 
-/* What nobody called for, and yet was refused, stopped or removed. */
+/* Refusals, stops and removals that no call asked for. */
 static void audit_news(struct audit *a, const char *topic, const char *id, const json_t *data)
 {
     bool denied = strcmp(topic, "network.denied") == 0;
